@@ -60,14 +60,18 @@ MODULES := hack/openapi/check hack/programs
 
 # Packages whose tests take long come first, so that none of them runs alone at the end; three at a time, since they wait as
 # often as they compute.
-SLOW := ./storage ./engine/shim/client ./engine/archive ./imagesvc ./engine/build/copying ./engine/build ./engine/build/remote ./engine/dockerfile
-EVERY := $(SLOW) ./...
-PACKAGES ?= $(EVERY)
-PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/unit.txt)
+SLOW := $(addprefix moss/,storage engine/shim/client engine/archive imagesvc engine/build/copying engine/build engine/build/remote engine/dockerfile)
+# These have many goroutines, and the race detector, which takes three times as long; make race has it for all.
+RACED := $(addprefix moss/,api/conn api/server cmd/mossd engine/event engine/exec engine/lifecycle engine/logs engine/shim/monitor slirp/dns slirp/forward)
+OTHERS = $(filter-out $(SLOW) $(RACED),$(shell $(GO) list ./...))
+# keep_passed NAME: option of gotest for a run of all.
+keep_passed = $(if $(UNITFLAGS)$(PACKAGES),,-passed $(RAN)/$(1).txt)
+GOTESTFLAGS = -vet=off -p 3 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS)
 
-unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
+unit: ## unit tests as an unprivileged user, in part with the race detector (PACKAGES= for some of them, all with it)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
-	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 3 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
+	$(if $(PACKAGES),,CGO_ENABLED=0 gotest $(call keep_passed,unit) -- $(GOTESTFLAGS) $(SLOW) $(OTHERS))
+	CGO_ENABLED=1 gotest $(call keep_passed,race) -- -race $(GOTESTFLAGS) $(or $(PACKAGES),$(RACED))
 	for module in $(MODULES); do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)
@@ -85,7 +89,8 @@ bats-chance: build ## fuzzer, kill loops and storms with the seeds that CI has (
 test-swarm: build ## tests/swarm/*.bats: engines of several users in network namespaces (root; RUN='--test NAME' for one)
 	tests/swarm.sh $(RUN) $(FILES)
 
-whole: build ## what takes too long for every change: tests with the tag whole, all without sub-ids, more seeds, a bare Debian
+whole: build ## what takes too long for every change: tests with the tag whole, all without sub-ids, more seeds, races, a bare Debian
+	$(MAKE) --no-print-directory unit PACKAGES=./...
 	tests/run.sh --whole
 	tests/run.sh --no-subids --whole
 	tests/run.sh --chance --whole
@@ -104,7 +109,7 @@ bench: ## measures moss beside podman and bare crun
 	CGO_ENABLED=0 $(GO) run ./hack/bench $(BENCHFLAGS)
 
 race: build-race ## unit tests several times and tests/*.bats, all with the race detector
-	$(MAKE) --no-print-directory unit UNITFLAGS='-count=3 -cpu=1,4'
+	$(MAKE) --no-print-directory unit PACKAGES=./... UNITFLAGS='-count=3 -cpu=1,4'
 	MOSS_BIN=$(CURDIR)/bin/race tests/run.sh $(FILES)
 
 FUZZTIME ?= 10s
@@ -119,7 +124,7 @@ apifuzz: build ## random calls of the API with a model beside them for FUZZSECON
 new_seeds = $(shell shuf -i 1-2147483647 -n $(1))
 SEEDS ?= 5
 chance: build ## fuzzer, kill loops and storms with SEEDS= new seeds (5), printed; MOSS_CHANCE_ROUNDS= kills in each
-	KEEP_TAP= MOSS_SEEDS='$(call new_seeds,$(SEEDS))' tests/run.sh --chance $(RUN) $(FILES)
+	KEEP_TAP= MOSS_SEEDS='$(call new_seeds,$(SEEDS))' tests/run.sh --chance --whole $(RUN) $(FILES)
 
 ROUNDS ?= 10
 powercut: build ## cuts the power of XFS, ext4 and btrfs below an engine, ROUNDS= times each (10), with new seeds, printed (root)

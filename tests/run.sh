@@ -1,17 +1,20 @@
 #!/bin/bash
 # run.sh: runs tests/*.bats as an ordinary user (as the test user when root calls it), files side by side.
 #
-#   tests/run.sh [--whole] [--no-subids | --cgroups | --chance] [--jobs N] [--test NAME] [FILE...]
+#   tests/run.sh [--whole] [--no-subids | --cgroups | --chance] [--jobs N] [--minutes N] [--test NAME] [FILE...]
 #
-# Without a FILE tests with the tag "whole", which take long, are left out. With --whole they run too.
+# Without a FILE tests with the tag "whole", which take long, are left out, clients are tried at their newest version alone, and
+# what is drawn in rounds has one of them. With --whole all of it runs.
 # --no-subids takes a user without sub-ids, for the tests with the tag "nosub". With --whole it runs all the others too, but
 # those with the tag "subids".
 # --cgroups delegates cgroups to the user, for one file after the other; without it tests with the tag "cgroups" are left
 # out. Without a FILE it runs those and the ones with the tag "cgroups-too" alone.
 # --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
 # they draw: numbers below 2^31, by spaces. Without it the seed is 1, with --whole 2 and 3 as well.
-# --jobs is how many files run side by side (3). Files with the tag "long" come first. A file with the tag "alone" runs after
-# them, by itself.
+# --jobs is how many files run side by side (3). Files with the tag "alone" run before them, each by itself, then those with the
+# tag "long".
+# --minutes is for slow machines: a file that has not begun by then is left out, and named. The order of the files is drawn
+# from the commit, so that it is not always the same ones.
 # --test runs the test of exactly that name.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
 # where the results are kept.
@@ -21,10 +24,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/left-out.bash
 
 user=(hack/as-user.sh)
-title=bats jobs=3 whole=no name=''
+title=bats jobs=3 whole=no name='' minutes=''
 need() { [ $# -gt 1 ] || usage; }
 usage() {
-  sed -n '2,18s/^# \{0,1\}//p' tests/run.sh >&2
+  sed -n '2,21s/^# \{0,1\}//p' tests/run.sh >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -33,9 +36,13 @@ while [ $# -gt 0 ]; do
     --whole) whole=yes ;;
     --cgroups) title=bats-cgroups ;;
     --chance) title=bats-chance ;;
-    --jobs | --test)
+    --jobs | --minutes | --test)
       need "$@"
-      if [ "$1" = --jobs ]; then jobs=$2; else name=$2; fi
+      case $1 in
+        --jobs) jobs=$2 ;;
+        --minutes) minutes=$2 ;;
+        --test) name=$2 ;;
+      esac
       shift
       ;;
     --) ;;
@@ -48,7 +55,12 @@ done
 # tags are alternatives, by spaces: a test must match one of them. Within one, commas mean "and".
 some=$#
 more='!chance'
-if [ $whole = no ] && [ $some = 0 ]; then more+=',!whole'; fi
+if [ $whole = yes ] || [ $some != 0 ]; then
+  export MOSS_WHOLE=1
+else
+  more+=',!whole'
+  export MOSS_CHANCE_ROUNDS=${MOSS_CHANCE_ROUNDS:-1}
+fi
 case $title in
   bats) tags="!cgroups,$more" ;;
   bats-chance) tags='!cgroups,chance' ;;
@@ -144,6 +156,10 @@ if [ $some = 0 ]; then
 else
   files=("$@")
 fi
+if [ -n "$minutes" ]; then
+  export MOSS_LEAVE_OUT_AT=$(($(date +%s) + 60 * minutes))
+  mapfile -t files < <(shuf -e --random-source=<(git -c safe.directory='*' rev-parse HEAD 2>/dev/null; yes) "${files[@]}")
+fi
 # Long ones first, so that none of them runs alone at the end.
 first=() rest=()
 for file in "${files[@]}"; do
@@ -173,8 +189,8 @@ for seed in "${seeds[@]}"; do
     export MOSS_SEED=$seed
     echo "# MOSS_SEED=$seed"
   fi
-  run_files "$jobs" '!alone' "${files[@]}"
   run_files 1 alone "${single[@]}"
+  run_files "$jobs" '!alone' "${files[@]}"
 done
 
 skipped=$(grep -cE '^ok .*# skip' "$log" || true)
@@ -186,6 +202,11 @@ if [ "$passed" = 0 ] && [ "$failed" = 0 ]; then
   echo "$title: no test ran" >&2
   status=1
 fi
-echo "$title: $passed passed, $failed failed, $skipped skipped"
 keep_tap $title "$log"
+late=$(grep -c '^# .*: left out$' "$log" || true)
+if [ "$late" != 0 ]; then
+  end="; $late files left out, since $minutes minutes were over"
+  keep_left $title "$end"
+fi
+echo "$title: $passed passed, $failed failed, $skipped skipped${end-}"
 exit $status

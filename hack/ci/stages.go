@@ -26,23 +26,24 @@ type stage struct {
 }
 
 // allStages returns the table of all. The lane "engine" holds the tests in bash, several files at a time; "compute" what
-// compiles, and then what mostly waits for engines to start again; "guest" an emulator. There are no more lanes, since they
-// would gain nothing: where page faults are dear, as in some virtual machines, starts of processes wait for each other.
+// compiles and an emulator, and then what mostly waits for engines to start again. More lanes would gain nothing: where page
+// faults are dear, as in some virtual machines, starts of processes wait for each other. There the limits of tests/run.sh leave
+// files out, where the limits of stages would fail the run.
 func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
 	return []stage{
 		{name: "build", lane: "engine", limit: 20 * time.Minute, command: target("build")},
-		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats()},
-		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids")},
-		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups")},
+		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats("--minutes", "40")},
+		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids", "--minutes", "8")},
+		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups", "--minutes", "8")},
 		{name: "unit", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
+		{name: "guest", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
 		{name: "swarm", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
-		{name: "bats-chance", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance")},
+		{name: "bats-chance", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance", "--minutes", "8")},
 		{name: "powercut", lane: "compute", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
-		{name: "guest", lane: "guest", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
 		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}
 }

@@ -4,12 +4,16 @@
 # left_out STAGE REASON: says so and ends the script. make compat reads the file that stays in KEEP_TAP.
 left_out() {
   echo "$1: left out: $2"
-  if [ -n "${KEEP_TAP:-}" ]; then
-    mkdir -p "$KEEP_TAP"
-    rm -f "$KEEP_TAP/$1.tap"
-    echo "$2" >"$KEEP_TAP/$1.left"
-  fi
+  if [ -n "${KEEP_TAP:-}" ]; then rm -f "$KEEP_TAP/$1.tap"; fi
+  keep_left "$1" "$2"
   exit 0
+}
+
+# keep_left STAGE REASON: keeps for make compat that not all of a stage has run.
+keep_left() {
+  [ -n "${KEEP_TAP:-}" ] || return 0
+  mkdir -p "$KEEP_TAP"
+  echo "$2" >"$KEEP_TAP/$1.left"
 }
 
 # keep_tap STAGE LOG: keeps what a stage's tests said for make compat.

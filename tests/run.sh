@@ -158,7 +158,10 @@ else
 fi
 if [ -n "$minutes" ]; then
   export MOSS_LEAVE_OUT_AT=$(($(date +%s) + 60 * minutes))
-  mapfile -t files < <(shuf -e --random-source=<(git -c safe.directory='*' rev-parse HEAD 2>/dev/null; yes) "${files[@]}")
+  mapfile -t files < <(shuf -e --random-source=<(
+    git -c safe.directory='*' rev-parse HEAD 2>/dev/null
+    yes
+  ) "${files[@]}")
 fi
 # Long ones first, so that none of them runs alone at the end.
 first=() rest=()

@@ -208,8 +208,8 @@ fi
 keep_tap $title "$log"
 late=$(grep -c '^# .*: left out$' "$log" || true)
 if [ "$late" != 0 ]; then
-  end="; $late files left out, since $minutes minutes were over"
+  end="$late files left out, since $minutes minutes were over"
   keep_left $title "$end"
 fi
-echo "$title: $passed passed, $failed failed, $skipped skipped${end-}"
+echo "$title: $passed passed, $failed failed, $skipped skipped${end:+; $end}"
 exit $status

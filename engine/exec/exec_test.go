@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
@@ -199,7 +200,7 @@ func TestAttachedStart(t *testing.T) {
 		{"stderr alone", Config{AttachStdin: true, AttachStderr: true}, false, "|err"},
 		{"without input", Config{AttachStdout: true}, false, " out|"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.name, inBubble(func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.ExecScript = echo
 			s := w.service()
@@ -221,11 +222,17 @@ func TestAttachedStart(t *testing.T) {
 			if err := s.Start(t.Context(), execID, StartOptions{}, c.open); !fault.Is(err, fault.Conflict) {
 				t.Errorf("second Start = %v, want a conflict", err)
 			}
+			synctest.Wait() // what the client sees of the end comes before the event
 			if got, want := w.said(), "exec_create: cat -u; exec_start: cat -u; exec_die"; got != want {
 				t.Errorf("events = %q, want %q", got, want)
 			}
-		})
+		}))
 	}
+}
+
+// inBubble returns a subtest that runs in a bubble of testing/synctest.
+func inBubble(test func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
 func TestProcessOfAnExec(t *testing.T) {

@@ -25,10 +25,10 @@ type stage struct {
 	command []string
 }
 
-// allStages returns the table of all. The lane "engine" holds the tests in bash, several files at a time; "compute" what
-// compiles and an emulator, and then what mostly waits for engines to start again. More lanes would gain nothing: where page
-// faults are dear, as in some virtual machines, starts of processes wait for each other. There the limits of tests/run.sh leave
-// files out, where the limits of stages would fail the run.
+// allStages returns the table of all. The lane "engine" holds the tests of one engine in bash, several files at a time;
+// "compute" what compiles, an emulator, and the swarms, which wait as often as they compute. More lanes would gain nothing: where
+// page faults are dear, as in some virtual machines, starts of processes wait for each other. There the limits of tests/run.sh
+// leave files out, where the limits of stages would fail the run.
 func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
@@ -37,13 +37,13 @@ func allStages() []stage {
 		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats("--minutes", "30")},
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids", "--minutes", "8")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups", "--minutes", "8")},
+		{name: "bats-chance", lane: "engine", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance", "--minutes", "8")},
+		{name: "powercut", lane: "engine", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
 		{name: "unit", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
 		{name: "guest", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
 		{name: "swarm", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
-		{name: "bats-chance", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance", "--minutes", "8")},
-		{name: "powercut", lane: "compute", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
 		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}
 }

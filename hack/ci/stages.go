@@ -43,7 +43,7 @@ func allStages() []stage {
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
 		{name: "guest", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
-		{name: "swarm", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
+		{name: "swarm", lane: "compute", after: []string{"build"}, limit: 50 * time.Minute, command: []string{"tests/swarm.sh"}},
 		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}
 }

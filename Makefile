@@ -110,7 +110,7 @@ bench: ## measures moss beside podman and bare crun
 
 race: build-race ## unit tests several times and tests/*.bats, all with the race detector
 	$(MAKE) --no-print-directory unit PACKAGES=./... UNITFLAGS='-count=3 -cpu=1,4'
-	MOSS_BIN=$(CURDIR)/bin/race tests/run.sh $(FILES)
+	MOSS_BIN=$(CURDIR)/bin/race tests/run.sh --whole $(FILES)
 
 FUZZTIME ?= 10s
 fuzz: ## every Fuzz function for FUZZTIME (10s)

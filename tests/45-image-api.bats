@@ -50,7 +50,6 @@ ask() {
     -w '%{http_code} %{content_type}' "http://moss$path"
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
-in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [CURL-OPTION...]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got

@@ -51,7 +51,6 @@ post() {
   id=$(in_body -r '.aux.ID // empty' 2>/dev/null || true)
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
-in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # built QUERY...: a build that succeeds.
 built() {
   build "$@"

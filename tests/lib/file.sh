@@ -9,8 +9,7 @@
 set -uo pipefail
 name=$2 file=$3
 
-printf -v now '%(%s)T'
-if [ "$now" -ge "${MOSS_LEAVE_OUT_AT:-$((now + 1))}" ]; then
+if [ -n "${MOSS_LEAVE_OUT_AT:-}" ] && [ "$EPOCHSECONDS" -ge "$MOSS_LEAVE_OUT_AT" ]; then
   echo "# $file: left out"
   exit 0
 fi

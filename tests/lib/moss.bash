@@ -139,6 +139,9 @@ answer_of() {
   curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$1" | jq "${@:2}"
 }
 
+# in_body [ARG]...: what jq with these arguments makes of the body that a file's own ask has kept.
+in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
+
 # ping_ok tells whether the engine answers.
 ping_ok() {
   [ "$(curl -s --max-time 5 --unix-socket "$MOSS_SOCK" http://moss/_ping 2>/dev/null)" = OK ]

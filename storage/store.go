@@ -221,9 +221,14 @@ func wrapError(err error, format string, args ...any) error {
 
 // isolateLibrary keeps the library from the configuration files and variables that other engines use. The library reads them
 // whenever a store is opened, even when everything is set by code; naming an empty file is the only way it offers.
+//
+// It also keeps the library from trying mounts with other ids, which moss has no use for: the trial makes a copy of this process
+// that holds its locks, and stays for ever if this process is killed just then.
 func isolateLibrary() error {
-	if err := os.Setenv("CONTAINERS_STORAGE_CONF", os.DevNull); err != nil {
-		return fmt.Errorf("isolate storage: %w", err)
+	for name, value := range map[string]string{"CONTAINERS_STORAGE_CONF": os.DevNull, "_CONTAINERS_OVERLAY_DISABLE_IDMAP": "yes"} {
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("isolate storage: %w", err)
+		}
 	}
 	for _, name := range []string{"CONTAINERS_STORAGE_CONF_OVERRIDE", "STORAGE_DRIVER", "STORAGE_OPTS", "_CONTAINERS_ROOTLESS_UID"} {
 		if err := os.Unsetenv(name); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,23 @@ func TestReopen(t *testing.T) {
 	}
 	if _, err := Open(ctx, Options{Root: root, RunRoot: root, Driver: "zfs"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("Open(zfs) = %v, want an invalid fault", err)
+	}
+}
+
+// TestNoIDMapTrial: the library does not try mounts with other ids, for which it would copy this process.
+func TestNoIDMapTrial(t *testing.T) {
+	s := openTemp(t, driverOverlay)
+	put(t, s, map[string]string{"a": "1"})
+	status, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(status, [2]string{"Supports shifting", "false"}) {
+		t.Errorf("Status = %q, want a driver that does not shift ids", status)
+	}
+	trials, err := filepath.Glob(filepath.Join(s.cs.RunRoot(), driverOverlay, "*idmapped*"))
+	if err != nil || len(trials) != 0 {
+		t.Errorf("there are results of a trial: %q, %v", trials, err)
 	}
 }
 

@@ -165,9 +165,9 @@ LIST
     '{"RestartPolicy": {"Condition": "any", "Delay": 100000000, "MaxAttempts": 1}}'
   eventually 20 running 1
   old=$(containers)
-  dock stop -t 0 "$old" # and what is bound next is looked at anew
   rmdir "$MOSS_DIR/open/swap"
   ln -s "$MOSS_DIR/secret" "$MOSS_DIR/open/swap"
+  dock stop -t 0 "$old" # what is bound next is looked at anew
   eventually 20 seen rejected 'cannot be used'
   run dock start "$old"
   expect status 1

@@ -8,7 +8,7 @@ export CLIENT_SECONDS=300 # the machine is emulated
 setup_file() {
   start_engine
   import_busybox
-  # Three lost beats make a node's tasks move: of 5 seconds each, a machine that waits for processors would lose them.
+  # A node's tasks move after three lost beats. Of 5 seconds each, a machine that waits for processors would lose them.
   moss swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1 --dispatcher-heartbeat 1m >/dev/null
   moss service create --quiet --name web --stop-grace-period 1s busybox sleep 100000 >/dev/null
 }

@@ -139,6 +139,15 @@ answer_of() {
   curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$1" | jq "${@:2}"
 }
 
+# stands NAME: has the container written nothing for half a second?
+stands() {
+  local pid before
+  pid=$(pid_of "$1")
+  before=$(awk '/^wchar/ {print $2}' "/proc/$pid/io")
+  sleep 0.5 # it is the time that is looked at
+  [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
+}
+
 # in_body [ARG]...: what jq with these arguments makes of the body that a file's own ask has kept.
 in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 

@@ -126,15 +126,6 @@ received() { cat "$(receiver_dir "$1")/log" 2>/dev/null; }
 # has_received NAME TEXT: has it come?
 has_received() { received "$1" | tr '\0' '\n' | grep -qF -- "$2"; }
 
-# stands NAME: has the container written nothing for half a second?
-stands() {
-  local pid before
-  pid=$(pid_of "$1")
-  before=$(awk '/^wchar/ {print $2}' "/proc/$pid/io")
-  sleep 0.5 # it is the time that is looked at
-  [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
-}
-
 # relay_pid: the process id of moss-log, which is nobody's child once its engine has gone. Other files have theirs.
 relay_pid() {
   local pid space

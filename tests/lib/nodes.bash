@@ -29,13 +29,12 @@ claim_nodes() {
   export NODE_SET
 }
 
-# exec_node N CMD [ARG]...: becomes CMD on that node. node runs it.
+# exec_node N CMD [ARG]...: becomes CMD on that node. node runs it. Both have the environment that make_nodes had.
 exec_node() {
-  local n=$1
+  local n=$1 words
   shift
-  # shellcheck disable=SC2016 # for the inner shell
-  exec nsenter --net="/run/netns/$(namespace_of "$n")" unshare --uts sh -c 'hostname "$0" && exec "$@"' "node$n" \
-    "$moss_top/hack/as-user.sh" --name "$(user_of "$n")" "$@"
+  mapfile -d '' -t words <"$NODES/words-$n"
+  exec "${words[@]}" "$@"
 }
 node() { (exec_node "$@"); }
 
@@ -48,8 +47,8 @@ on() {
 docker_on() {
   local n=$1
   shift
-  DOCKER_HOST=unix://$NODES/$n/s DOCKER_CONFIG=$NODES/$n/docker node "$n" \
-    timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" docker --log-level fatal "$@"
+  node "$n" timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" docker --host "unix://$NODES/$n/s" --config "$NODES/$n/docker" \
+    --log-level fatal "$@"
 }
 
 # make_nodes N: makes the machines 1 to N and starts an engine with the image busybox on each. Sets NODES and NODE_COUNT.
@@ -64,7 +63,10 @@ make_nodes() {
   for n in $(seq "$NODE_COUNT"); do
     plug_in "$n"
     user=$(user_of "$n")
-    "$moss_top/hack/as-user.sh" --name "$user" true
+    {
+      printf '%s\0' nsenter --net="/run/netns/$(namespace_of "$n")"
+      "$moss_top/hack/as-user.sh" --name "$user" --words
+    } >"$NODES/words-$n"
     kill_node "$n" # what a run that was killed has left
     install -d -m 0700 -o "$user" -g "$user" "$NODES/$n" "$NODES/$n/root" "$NODES/$n/run"
   done
@@ -108,9 +110,12 @@ plug_in() {
 
 # launch_node N [ARG...]: starts the engine of a node. await_node waits for its first answer.
 launch_node() {
-  local n=$1
+  local n=$1 words
   shift
-  exec_node "$n" "$moss_bin/mossd" --root "$NODES/$n/root" --run-dir "$NODES/$n/run" --host "unix://$NODES/$n/s" \
+  mapfile -d '' -t words <"$NODES/words-$n"
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --uts sh -c 'hostname "$0" && exec "$@"' "node$n" "${words[@]}" \
+    "$moss_bin/mossd" --root "$NODES/$n/root" --run-dir "$NODES/$n/run" --host "unix://$NODES/$n/s" \
     --log-level debug "$@" >>"$NODES/log-$n" 2>&1 3>&- 4>&- 8>&- </dev/null &
   echo $! >"$NODES/pid-$n"
   disown # nobody waits for it, and a shell would tell of its end

@@ -11,10 +11,10 @@
 # out. Without a FILE it runs those and the ones with the tag "cgroups-too" alone.
 # --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
 # they draw: numbers below 2^31, by spaces. Without it the seed is 1, with --whole 2 and 3 as well.
-# --jobs is how many files run side by side (3). Files with the tag "alone" run before them, each by itself, then those with the
-# tag "long".
+# --jobs is how many files run side by side (3), those with the tag "long" first. Files with the tag "alone" run before all of
+# them, each by itself.
 # --minutes is for slow machines: a file that has not begun by then is left out, and named. The order of the files is drawn
-# from the commit, so that it is not always the same ones.
+# from the commit, also of the long ones, so that it is not always the same ones.
 # --test runs the test of exactly that name.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
 # where the results are kept.
@@ -63,7 +63,7 @@ else
 fi
 case $title in
   bats) tags="!cgroups,$more" ;;
-  bats-chance) tags='!cgroups,chance' ;;
+  bats-chance) tags='chance,!cgroups' ;;
   bats-cgroups) if [ $some = 0 ]; then tags="cgroups,$more cgroups-too,$more"; else tags=$more; fi ;;
   bats-no-subids) if [ $whole = yes ] || [ $some != 0 ]; then tags="!subids,!cgroups,$more"; else tags="nosub,!subids,!cgroups,$more"; fi ;;
 esac
@@ -162,13 +162,13 @@ if [ -n "$minutes" ]; then
     git -c safe.directory='*' rev-parse HEAD 2>/dev/null
     yes
   ) "${files[@]}")
+else # long ones first, so that none of them runs alone at the end
+  first=() rest=()
+  for file in "${files[@]}"; do
+    if [ -n "$(tagged long "$file")" ]; then first+=("$file"); else rest+=("$file"); fi
+  done
+  files=("${first[@]}" "${rest[@]}")
 fi
-# Long ones first, so that none of them runs alone at the end.
-first=() rest=()
-for file in "${files[@]}"; do
-  if [ -n "$(tagged long "$file")" ]; then first+=("$file"); else rest+=("$file"); fi
-done
-files=("${first[@]}" "${rest[@]}")
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-900} # for a test that hangs; most take a few seconds
 log=$(mktemp)
@@ -176,10 +176,10 @@ trap 'rm -f "$log"' EXIT
 status=0
 # run_files JOBS TAG FILE...: runs those tests of the files that fulfil TAG as well, so many files at a time.
 run_files() {
-  local at_once=$1 more=$2
+  local at_once=$1 tag=$2
   shift 2
   [ $# -gt 0 ] || return 0
-  printf '%s\0' "$@" | "${user[@]}" xargs -0 -n 1 -P "$at_once" tests/lib/file.sh "$(with "$more")" "$name" | tee -a "$log" || status=1
+  printf '%s\0' "$@" | "${user[@]}" xargs -0 -n 1 -P "$at_once" tests/lib/file.sh "$(with "$tag")" "$name" | tee -a "$log" || status=1
 }
 seeds=('')
 if [ $title = bats-chance ]; then

@@ -34,7 +34,7 @@ func allStages() []stage {
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
 	return []stage{
 		{name: "build", lane: "engine", limit: 20 * time.Minute, command: target("build")},
-		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats("--minutes", "30")},
+		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats("--minutes", "20")},
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids", "--minutes", "8")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups", "--minutes", "8")},
 		{name: "bats-chance", lane: "engine", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance", "--minutes", "8")},

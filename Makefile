@@ -66,7 +66,7 @@ RACED := $(addprefix moss/,api/conn api/server cmd/mossd engine/event engine/exe
 OTHERS = $(filter-out $(SLOW) $(RACED),$(shell $(GO) list ./...))
 # keep_passed NAME: option of gotest for a run of all.
 keep_passed = $(if $(UNITFLAGS)$(PACKAGES),,-passed $(RAN)/$(1).txt)
-GOTESTFLAGS = -vet=off -p 3 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS)
+GOTESTFLAGS = -vet=off -p 3 -timeout 20m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS)
 
 unit: ## unit tests as an unprivileged user, in part with the race detector (PACKAGES= for some of them, all with it)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest

@@ -27,7 +27,6 @@ raw() {
   curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X "$method" "${head[@]}" -D "$BATS_TEST_TMPDIR/head" \
     -o "$BATS_TEST_TMPDIR/body" -w '%{http_code}' "$@" "http://moss$path"
 }
-body() { cat "$BATS_TEST_TMPDIR/body"; }
 
 # path_stat NAME: a field of the last answer's description of a path.
 path_stat() {

@@ -160,7 +160,7 @@ teardown() {
   for bad in '{"what":["x"]}' '{"mode":["global"]}' '{'; do answers 400 GET "/services?filters=$(jq -rn --arg f "$bad" '$f|@uri')"; done
   expect --in "$(show /services '[.[].ID]')" contains "$id"
   for ref in "$id" "$name" "${id:0:12}"; do expect equal "$(show "/services/$ref" .ID)" "\"$id\""; done
-  answers 409 POST /services/create "$(body)"
+  answers 409 POST /services/create "$(service_body)"
   expect contains "name conflicts with an existing object"
   answers 404 GET /services/none
   expect contains "none"
@@ -175,29 +175,29 @@ teardown() {
   make ',"UpdateConfig":{"Parallelism":0}'
   eventually 20 runs "$id" 1
   before=$(index "/services/$id")
-  answers 400 POST "/services/$id/update" "$(body)"
-  answers 500 POST "/services/$id/update?version=1" "$(body)"
+  answers 400 POST "/services/$id/update" "$(service_body)"
+  answers 500 POST "/services/$id/update?version=1" "$(service_body)"
   expect contains "update out of sequence"
-  answers 404 POST "/services/none/update?version=1" "$(body)"
-  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' -d "$(body)" -o /dev/null -w '%{http_code}' "http://moss/services/$id/update?version=$before"
+  answers 404 POST "/services/none/update?version=1" "$(service_body)"
+  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' -d "$(service_body)" -o /dev/null -w '%{http_code}' "http://moss/services/$id/update?version=$before"
   expect output 400
-  answers 501 POST "/services/$id/update?version=$before" "$(body | sed "s/$name/other/")"
+  answers 501 POST "/services/$id/update?version=$before" "$(service_body | sed "s/$name/other/")"
   expect contains "renaming services is not supported"
   first=$(tasks "service $id" '.[0].ID')
   version() { index "/services/$id"; }
-  run api POST "/services/$id/update?version=$(version)" "$(body ',"Mode":{"Replicated":{"Replicas":1}}' ',"ForceUpdate":1' ',"Env":["A=1"]')"
+  run api POST "/services/$id/update?version=$(version)" "$(service_body ',"Mode":{"Replicated":{"Replicas":1}}' ',"ForceUpdate":1' ',"Env":["A=1"]')"
   expect output $'{}\n\n200'
   eventually 20 eval 'runs "$id" 1 && [ "$(tasks "service $id" "[.[]|select(.DesiredState==\"running\")][0].ID")" != '"'$first'"' ]'
   expect equal "$(show "/services/$id" '[.Spec.TaskTemplate.ContainerSpec.Env,.UpdatedAt>.CreatedAt]')" '[["A=1"],true]'
   expect --in "$(show "/services/$id" '.UpdateStatus|[.State,.Message,.StartedAt]')" matches '^\["(updating|completed)","update [a-z ]+","20'
-  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' -H 'X-Registry-Auth: bm90IEpTT04=' -d "$(body)" -o /dev/null -w '%{http_code}' "http://moss/services/$id/update?version=$(version)"
+  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' -H 'X-Registry-Auth: bm90IEpTT04=' -d "$(service_body)" -o /dev/null -w '%{http_code}' "http://moss/services/$id/update?version=$(version)"
   expect output 400
 }
 
 @test "what a service cannot have is refused with its status, and nothing is made" {
   in_swarm
   refused() {
-    answers "$1" POST /services/create "$(body "$3" "$4" "$5")"
+    answers "$1" POST /services/create "$(service_body "$3" "$4" "$5")"
     expect --in "$2 ${lines[0]}" contains "$2"
     answers 404 GET "/services/$name"
   }
@@ -217,13 +217,13 @@ teardown() {
   refused 400 Propagation '' '' ',"Mounts":[{"Type":"bind","Source":"/a","Target":"/x","BindOptions":{"Propagation":"far"}}]'
   answers 400 POST /services/create '{"Name":"'"$name"'","TaskTemplate":{"ContainerSpec":{}}}'
   expect contains Image
-  answers 400 POST /services/create "$(body | sed "s/$name/a_/")"
+  answers 400 POST /services/create "$(service_body | sed "s/$name/a_/")"
   expect contains Name
   for header in 'Content-Type: text/plain' 'X-Registry-Auth: bm90IEpTT04='; do
-    run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' -H "$header" -d "$(body)" -o /dev/null -w '%{http_code}' http://moss/services/create
+    run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' -H "$header" -d "$(service_body)" -o /dev/null -w '%{http_code}' http://moss/services/create
     [[ $header != X-* ]] || expect output 400
   done
-  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' -d "$(body)" -o /dev/null -w '%{http_code}' http://moss/services/create
+  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' -d "$(service_body)" -o /dev/null -w '%{http_code}' http://moss/services/create
   expect output 400
 }
 

@@ -191,7 +191,7 @@ pruned() { api POST "/networks/prune?filters=$(filters label "own=$net")" | head
   expect equal "$(show "/networks/$net-1" ".Containers[\"$ctr\"]|[.Name,.IPv4Address]")" "[\"$name.1.$task\",\"$addr\"]"
   # A task of another service finds it by its names and by its address.
   first=$id
-  api POST /services/create "$(body '' ",\"Networks\":[{\"Target\":\"$one\"}]" | sed "s/$name/$name-2/")" >/dev/null
+  api POST /services/create "$(service_body '' ",\"Networks\":[{\"Target\":\"$one\"}]" | sed "s/$name/$name-2/")" >/dev/null
   id=$name-2
   eventually 30 runs "$id" 1
   other=$(container)
@@ -206,14 +206,14 @@ pruned() { api POST "/networks/prune?filters=$(filters label "own=$net")" | head
   done
   # By an update it comes out of one: a task of another template.
   id=$first
-  answers 200 POST "/services/$id/update?version=$(index "/services/$id")" "$(body '' ",\"Networks\":[{\"Target\":\"$net-2\"}]")"
+  answers 200 POST "/services/$id/update?version=$(index "/services/$id")" "$(service_body '' ",\"Networks\":[{\"Target\":\"$net-2\"}]")"
   eventually 30 eval '[ "$(show "/services/$id" "[.Endpoint.VirtualIPs[].NetworkID]")" = "[\"$two\"]" ] && [ "$(tasks "service $id" "[.[]|select(.Status.State==\"running\")|.NetworksAttachments[].Network.ID]")" = "[\"$two\"]" ]'
 }
 
 @test "networks of a service: what cannot be is refused with its status, and nothing is made" {
   net_id=$(created "$net-1")
   while IFS='|' read -r code text networks; do
-    for body in "$(body ",\"Networks\":$networks")" "$(body '' ",\"Networks\":$networks")"; do
+    for body in "$(service_body ",\"Networks\":$networks")" "$(service_body '' ",\"Networks\":$networks")"; do
       refused "$code" "$text" POST /services/create "$body"
       answers 404 GET "/services/$name"
     done
@@ -229,7 +229,7 @@ pruned() { api POST "/networks/prune?filters=$(filters label "own=$net")" | head
 400|is there twice|["$net-1","$net_id"]
 EOF
   make '' ",\"Networks\":[{\"Target\":\"$net-1\"}]"
-  refused 404 none-such POST "/services/$id/update?version=$(index "/services/$id")" "$(body '' ',"Networks":[{"Target":"none-such"}]')"
+  refused 404 none-such POST "/services/$id/update?version=$(index "/services/$id")" "$(service_body '' ',"Networks":[{"Target":"none-such"}]')"
 }
 
 @test "published ports: every field is shown, given where it is open, and leads to the task on all addresses of the node" {
@@ -257,7 +257,7 @@ EOF
   run dock service ls --filter "name=$name" --format '{{.Ports}}'
   expect contains "*:$port->80/tcp"
   # Without the port nobody listens.
-  answers 200 POST "/services/$id/update?version=$(index "/services/$id")" "$(body '' '' "$(web)")"
+  answers 200 POST "/services/$id/update?version=$(index "/services/$id")" "$(service_body '' '' "$(web)")"
   eventually 30 eval '! curl -fsS --max-time 5 "http://127.0.0.1:$port/" >/dev/null 2>&1'
   expect equal "$(show "/services/$id" .Endpoint.Ports)" null
   # The names of one with dnsrr lead to its tasks.
@@ -274,7 +274,7 @@ EOF
 @test "published ports: what cannot be is refused with the field, and so is a port of another service" {
   port=$(free_port)
   while IFS='|' read -r code text ports; do
-    refused "$code" "$text" POST /services/create "$(body ",\"EndpointSpec\":{$ports}")"
+    refused "$code" "$text" POST /services/create "$(service_body ",\"EndpointSpec\":{$ports}")"
     answers 404 GET "/services/$name"
   done <<EOF
 400|EndpointSpec.Ports[0].Protocol|"Ports":[{"Protocol":"sctp","TargetPort":80}]
@@ -287,7 +287,7 @@ EOF
 400|EndpointSpec.Ports|"Mode":"dnsrr","Ports":[{"TargetPort":80}]
 EOF
   make ",\"EndpointSpec\":{\"Ports\":[{\"TargetPort\":80,\"PublishedPort\":$port}]}"
-  other=$(body ",\"EndpointSpec\":{\"Ports\":[{\"TargetPort\":80,\"PublishedPort\":$port}]}" | sed "s/$name/$name-2/")
+  other=$(service_body ",\"EndpointSpec\":{\"Ports\":[{\"TargetPort\":80,\"PublishedPort\":$port}]}" | sed "s/$name/$name-2/")
   refused 400 "$port" POST /services/create "$other"
   answers 404 GET "/services/$name-2"
 }
@@ -308,7 +308,7 @@ EOF
   created "$net-1" >/dev/null
   net_id=$(created "$net-2")
   make '' ",\"Networks\":[{\"Target\":\"$net-2\"}],\"Placement\":{\"Constraints\":[\"node.role==worker\"]}" "$(web)"
-  api POST /services/create "$(body '' ",\"Networks\":[{\"Target\":\"$net-2\"}],\"Placement\":{\"Constraints\":[\"node.role==manager\"]}" | sed "s/$name/$name-2/")" >/dev/null
+  api POST /services/create "$(service_body '' ",\"Networks\":[{\"Target\":\"$net-2\"}],\"Placement\":{\"Constraints\":[\"node.role==manager\"]}" | sed "s/$name/$name-2/")" >/dev/null
   eventually 30 runs "$id" 1
   eventually 30 runs "$name-2" 1
   expect equal "$(on_two network ls --filter scope=swarm --filter "name=$net" --format '{{.ID}} {{.Name}} {{.Driver}} {{.Scope}}')" "${net_id:0:12} $net-2 overlay swarm"

@@ -39,7 +39,6 @@ ask() {
   [ $# -lt 3 ] || args+=(-H 'Content-Type: application/json' --data-binary "$3")
   quietly "${args[@]}" -o "$BATS_TEST_TMPDIR/body" -w '%{http_code} %{content_type}' "http://moss$2"
 }
-body() { cat "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [BODY]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got

@@ -50,7 +50,6 @@ post() {
   text=$(in_body -rj '.stream // empty | gsub("\u001b\\[[0-9]+m"; "")' 2>/dev/null || true) # without the colours of errors
   id=$(in_body -r '.aux.ID // empty' 2>/dev/null || true)
 }
-body() { cat "$BATS_TEST_TMPDIR/body"; }
 # built QUERY...: a build that succeeds.
 built() {
   build "$@"

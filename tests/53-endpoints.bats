@@ -28,7 +28,6 @@ ask() {
   curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" "${args[@]}" -o "$BATS_TEST_TMPDIR/body" \
     -w '%{http_code} %{content_type}' "http://moss$2"
 }
-body() { cat "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [BODY]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got

@@ -32,8 +32,8 @@ same() {
   differences=$(record "$@") || fail "$3 at $2: $differences" || return
   expect equal "$differences" ""
 }
-# body PREFIX VERSION JSON [OPTIONAL...]
-body() {
+# same_json PREFIX VERSION JSON [OPTIONAL...]
+same_json() {
   local differences
   differences=$(python3 "$moss_top/tests/lib/fields.py" "$1" "$2" "${@:4}" <<<"$3") || fail "$1 at $2: $differences" || return
   expect equal "$differences" ""
@@ -68,9 +68,9 @@ happened() {
 @test "stats: every field in the versions that have it, with its form" {
   for v in 1.18 1.20 1.21 1.24; do
     one=$(timeout 180 curl -sN --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/stats?stream=0" | head -n 1)
-    body stats "$v" "$one" stats.blkio_stats.entry
-    body stats.networks "$v" "$(jq '.network // .networks.eth0' <<<"$one")"
-    body stats.blkio_stats.entry "$v" "$(jq '.blkio_stats | [.[][]] + [{major: 8, minor: 0, op: "Read", value: 1}]' <<<"$one")"
+    same_json stats "$v" "$one" stats.blkio_stats.entry
+    same_json stats.networks "$v" "$(jq '.network // .networks.eth0' <<<"$one")"
+    same_json stats.blkio_stats.entry "$v" "$(jq '.blkio_stats | [.[][]] + [{major: 8, minor: 0, op: "Read", value: 1}]' <<<"$one")"
   done
 }
 
@@ -81,21 +81,21 @@ happened() {
     same changes "$v" /containers/all/changes
     run api POST "/v$v/containers/all/exec" '{"Cmd":["sh","-c","exit 3"],"AttachStdout":true}'
     expect line -1 201
-    body exec.created "$v" "${lines[0]}"
+    same_json exec.created "$v" "${lines[0]}"
     id=$(jq -r .Id <<<"${lines[0]}")
     api POST "/v$v/exec/$id/start" '{}' >/dev/null
-    body exec.inspect "$v" "$(get "/v$v/exec/$id/json" | jq 'del(.Container)')" exec.inspect.Container
+    same_json exec.inspect "$v" "$(get "/v$v/exec/$id/json" | jq 'del(.Container)')" exec.inspect.Container
     expect equal "$(get "/v$v/exec/$id/json" | jq -c '[.ExitCode, has("Container")]')" "[3,$([ "${v#1.}" -le 21 ] && echo true || echo false)]"
     [ "${v#1.}" -ge 20 ] || continue
     stat=$(curl -sS --head --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/archive?path=/new" | tr -d '\r' | sed -n 's/^X-Engine-Container-Path-Stat: //ip')
-    body pathstat "$v" "$(base64 -d <<<"$stat")"
+    same_json pathstat "$v" "$(base64 -d <<<"$stat")"
   done
   name=$(unique ended)
   run api POST "/containers/create?name=$name" '{"Image":"busybox","Cmd":["sh","-c","exit 4"]}'
-  body created 1.24 "${lines[0]}"
+  same_json created 1.24 "${lines[0]}"
   moss start "$name"
   run api POST "/containers/$name/wait"
-  body wait 1.24 "${lines[0]}" wait.Error
+  same_json wait 1.24 "${lines[0]}" wait.Error
   expect equal "$(jq .StatusCode <<<"${lines[0]}")" 4
   moss rm "$name"
 }
@@ -105,7 +105,7 @@ happened() {
     name=$(unique vol)
     run api POST "/v$v/volumes/create" "{\"Name\":\"$name\",\"Labels\":{\"b\":\"2\"},\"DriverOpts\":{\"type\":\"tmpfs\",\"device\":\"tmpfs\",\"o\":\"size=1m\"}}"
     expect line -1 201
-    body volume "$v" "${lines[0]}"
+    same_json volume "$v" "${lines[0]}"
     same volume "$v" "/volumes/$name"
     expect equal "$(get "/v1.24/volumes/$name" | jq -c '[.Labels, .Scope, .Driver]')" "[$([ "$v" = 1.24 ] && echo '{"b":"2"}' || echo '{}'),\"local\",\"local\"]"
     same volumes "$v" /volumes volume.Status
@@ -166,7 +166,7 @@ happened() {
       expect equal "$(jq -r .Type <<<"$all" | sort -u)" "$type"
       short=(message.from)
       case $type in container) short=() ;; volume | network) short=(message.status message.id message.from) ;; esac
-      body message "$v" "$(jq -s . <<<"$all")" "${short[@]}"
+      same_json message "$v" "$(jq -s . <<<"$all")" "${short[@]}"
       expect equal "$(jq -r '.time == (.timeNano / 1e9 | floor)' <<<"$all" | sort -u)" true
       case $type in
         container | image) expect equal "$(jq -c '[.status == .Action, .id == .Actor.ID]' <<<"$all" | sort -u)" '[true,true]' ;;

@@ -26,7 +26,7 @@ fail() {
 
 # unique NAME: a name that no other test has.
 unique() {
-  printf '%s-%s-%s\n' "$1" "${BATS_TEST_NUMBER:-0}" "$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')"
+  printf '%s-%s-%08x\n' "$1" "${BATS_TEST_NUMBER:-0}" "$SRANDOM"
 }
 
 # expect: asserts on what `run` left, or on a text given as --in TEXT.
@@ -148,7 +148,8 @@ stands() {
   [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
 }
 
-# in_body [ARG]...: what jq with these arguments makes of the body that a file's own ask has kept.
+# body: the body that a file's own ask has kept. in_body [ARG]...: what jq with these arguments makes of it.
+body() { cat "$BATS_TEST_TMPDIR/body"; }
 in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 
 # ping_ok tells whether the engine answers.
@@ -293,7 +294,7 @@ crash() {
 # below 2^31, and the test's own name, so that a test draws the same alone. Without MOSS_SEED a new one is drawn and shown.
 seed_chance() {
   if [ -z "${MOSS_SEED:-}" ]; then
-    MOSS_SEED=$(($(od -An -N4 -tu4 /dev/urandom) >> 1))
+    MOSS_SEED=$((SRANDOM >> 1))
     echo "# MOSS_SEED=$MOSS_SEED $BATS_TEST_DESCRIPTION" >&3
   fi
   [[ $MOSS_SEED =~ ^(0|[1-9][0-9]{0,9})$ ]] && [ "$MOSS_SEED" -lt $((1 << 31)) ] ||
@@ -313,7 +314,7 @@ draw() {
 
 # begin and finish frame each test: after a failure the end of the engine's log is shown, and how the test runs alone.
 begin() {
-  MOSSD_PID=$(cat "$MOSS_DIR/mossd.pid")
+  read -r MOSSD_PID <"$MOSS_DIR/mossd.pid"
   log_start=$(wc -l <"$MOSS_DIR/mossd.log")
 }
 finish() {

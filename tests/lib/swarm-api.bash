@@ -18,11 +18,11 @@ in_swarm() {
   [ "$(show /info .Swarm.LocalNodeState)" = '"active"' ] || init '' >/dev/null
   eventually 20 eval '[ "$(show /nodes "[.[].Status.State]" 2>/dev/null)" = "[\"ready\"]" ]'
 }
-# body FIELDS [TEMPLATE] [CONTAINER]: a service of that name, with fields beside the name.
-body() { echo "{\"Name\":\"$name\"${1-},\"TaskTemplate\":{\"ContainerSpec\":{\"Image\":\"busybox:latest\",\"Command\":[\"sleep\",\"1000\"],\"StopGracePeriod\":1000000${3-}}${2-}}}"; }
+# service_body FIELDS [TEMPLATE] [CONTAINER]: a service of that name, with fields beside the name.
+service_body() { echo "{\"Name\":\"$name\"${1-},\"TaskTemplate\":{\"ContainerSpec\":{\"Image\":\"busybox:latest\",\"Command\":[\"sleep\",\"1000\"],\"StopGracePeriod\":1000000${3-}}${2-}}}"; }
 # make FIELDS TEMPLATE CONTAINER: makes it. Sets id.
 make() {
-  id=$(api POST /services/create "$(body "$@")" | sed '$d' | jq -r .ID)
+  id=$(api POST /services/create "$(service_body "$@")" | sed '$d' | jq -r .ID)
   [[ $id =~ ^[a-z0-9]{25}$ ]] || fail "no service: $id"
 }
 index() { show "$1" .Version.Index; }

@@ -73,6 +73,21 @@ restarted() { [ "$(restarts "$1")" -ge "$2" ]; }
   moss rm "$name"
 }
 
+@test "a stop with less time, and rm -f, do not wait for a stop that gives the container long" {
+  for end in "stop -t 1" "rm -f"; do
+    name=$(unique deaf)
+    moss run -d --name "$name" --stop-timeout 1000 busybox sh -c "trap '' TERM; echo ready; sleep 1000 & wait; wait"
+    eventually 10 log_has "$name" ready
+    moss stop "$name" 3>&- &
+    stop=$!
+    killed() { [[ $(api GET "/events?since=0&until=$EPOCHSECONDS&filters=%7B%22container%22%3A%5B%22$name%22%5D%2C%22event%22%3A%5B%22kill%22%5D%7D") == *'"signal":"15"'* ]]; }
+    eventually 20 killed
+    # shellcheck disable=SC2086 # two words
+    CLIENT_SECONDS=60 moss $end "$name"
+    wait $stop
+  done
+}
+
 @test "kill sends any signal, by name or number; an unknown one is 400" {
   name=$(unique kill)
   moss run -d --name "$name" busybox sh -c 'trap "echo hup" HUP; trap "exit 6" 12; echo ready; while :; do sleep 0.05; done'

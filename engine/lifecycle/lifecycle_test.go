@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -186,6 +188,58 @@ func TestStopSignalsThenKills(t *testing.T) {
 			t.Errorf("Kill of a stopped container = %v, want a conflict", err)
 		}
 	})
+}
+
+// TestAnEndInLessTimeDoesNotWaitForALongStop: a stop or restart that gives less time than the stop under way, and a forced removal.
+func TestAnEndInLessTimeDoesNotWaitForALongStop(t *testing.T) {
+	soon := 2 * time.Second
+	stop := func(ctx context.Context, m *Manager) error {
+		if err := m.Stop(ctx, "web", container.StopOptions{Timeout: &soon}); !fault.Is(err, fault.NotModified) {
+			return fmt.Errorf("stop: %w, want not modified", err)
+		}
+		return nil
+	}
+	restart := func(ctx context.Context, m *Manager) error {
+		return errors.Join(m.Restart(ctx, "web", container.StopOptions{Timeout: &soon}), m.Kill(ctx, "web", ""))
+	}
+	remove := func(ctx context.Context, m *Manager) error {
+		return m.Remove(ctx, "web", container.RemoveOptions{Force: true})
+	}
+	for _, tc := range []struct {
+		name     string
+		patience time.Duration // of the stop under way
+		end      func(ctx context.Context, m *Manager) error
+		want     time.Duration
+	}{
+		{"a stop beside a long one", time.Hour, stop, soon},
+		{"a stop beside one without end", -1, stop, soon},
+		{"a restart beside one without end", -1, restart, soon},
+		{"a removal beside a long one", time.Hour, remove, 0},
+		{"a removal beside one without end", -1, remove, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int { <-p.Done; return 0 } // deaf
+				m := w.engine()
+				id := w.create(m, "web")
+				w.must(m.Start(t.Context(), "web"))
+				fake := w.tasks.Task(id)
+				stopped := make(chan error, 1)
+				go func() { stopped <- m.Stop(t.Context(), "web", container.StopOptions{Timeout: &tc.patience}) }()
+				synctest.Wait()
+				began := time.Now()
+				w.must(tc.end(t.Context(), m))
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("it took %s, want %s", took, tc.want)
+				}
+				w.must(<-stopped)
+				if got := fake.Signals(); !slices.Equal(got, []int{15, 9}) {
+					t.Errorf("signals = %v, want SIGTERM and SIGKILL", got)
+				}
+			})
+		})
+	}
 }
 
 func TestReadersAnswerDuringAStop(t *testing.T) {

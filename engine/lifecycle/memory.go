@@ -150,6 +150,13 @@ func (m *memory) isRemoved() bool {
 	return m.gone
 }
 
+// isEnding reports whether somebody waits for the end of the process, which they have asked for.
+func (m *memory) isEnding() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.enders > 0
+}
+
 func (m *memory) setTask(t task.Task) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,6 +209,9 @@ func (m *memory) awaitedMoment(condition container.WaitCondition) *moment {
 	case container.WaitNextExit:
 		if !m.end.past { // of the process that there is, or of one that comes
 			return m.end
+		}
+		if m.removal.past { // nothing will run any more
+			return m.removal
 		}
 		if m.exit == nil {
 			m.exit = newMoment()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"moss/engine/container"
 	"moss/engine/container/life"
@@ -28,7 +29,11 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 		_, err := c.record().Next(container.OpRemove)
 		return err
 	}
-	if err := c.acquire(ctx); err != nil {
+	patience := time.Duration(-1)
+	if opt.Force {
+		patience = 0
+	}
+	if err := m.stopper.acquireWithin(ctx, c, patience); err != nil {
 		return err
 	}
 	defer c.release()

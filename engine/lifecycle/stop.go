@@ -17,15 +17,22 @@ import (
 // dead network mount) must not hold the verb for ever.
 const killWait = 30 * time.Second
 
-// Stop sends a signal and, after a time, SIGKILL. fault.NotModified if it is stopped already, fault.Invalid for no signal. It
-// goes on when ctx is cancelled.
+// Stop sends a signal and, after a time, SIGKILL, also where an earlier stop would give the container longer. fault.NotModified
+// if it is stopped already, fault.Invalid for no signal. It goes on when ctx is cancelled.
 func (m *Manager) Stop(ctx context.Context, ref string, opt container.StopOptions) error {
-	c, err := m.index.acquire(ctx, ref)
+	c, err := m.index.find(ref)
 	if err != nil {
 		return err
 	}
+	how, err := askedEnding(c.record(), opt)
+	if err != nil {
+		return err
+	}
+	if err := m.stopper.acquireWithin(ctx, c, how.patience); err != nil {
+		return err
+	}
 	defer c.release()
-	return m.stopper.stopContainer(context.WithoutCancel(ctx), c, opt) // a stop that was asked for is carried out
+	return m.stopper.stopContainer(context.WithoutCancel(ctx), c, how) // a stop that was asked for is carried out
 }
 
 // Kill sends a signal: a name or a number, SIGKILL if empty, for which the call waits until the container has ended.
@@ -83,13 +90,20 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 
 // Restart stops a running container as Stop does and starts it again; one at rest is just started.
 func (m *Manager) Restart(ctx context.Context, ref string, opt container.StopOptions) error {
-	c, err := m.index.acquire(ctx, ref)
+	c, err := m.index.find(ref)
 	if err != nil {
+		return err
+	}
+	how, err := askedEnding(c.record(), opt)
+	if err != nil {
+		return restartErr(ref, err)
+	}
+	if err := m.stopper.acquireWithin(ctx, c, how.patience); err != nil {
 		return err
 	}
 	defer c.release()
 	ctx = context.WithoutCancel(ctx) // between the two halves nobody would start it again
-	if err := m.stopper.stopContainer(ctx, c, opt); err != nil && !fault.Is(err, fault.NotModified) {
+	if err := m.stopper.stopContainer(ctx, c, how); err != nil && !fault.Is(err, fault.NotModified) {
 		return restartErr(ref, err)
 	}
 	if err := m.startContainer(ctx, c, container.OpStart); err != nil {

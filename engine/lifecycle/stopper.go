@@ -22,11 +22,7 @@ type stopper struct {
 }
 
 // stopContainer does the work of Stop. The caller holds the token.
-func (s *stopper) stopContainer(ctx context.Context, c *ctr, opt container.StopOptions) error {
-	how := newEnding(c.record())
-	if err := how.applyOptions(opt); err != nil {
-		return err
-	}
+func (s *stopper) stopContainer(ctx context.Context, c *ctr, how ending) error {
 	r, err := s.lives.applyEvent(c, life.EndAsked{Op: container.OpStop})
 	if err != nil {
 		return err
@@ -53,15 +49,16 @@ func newEnding(r *container.Record) ending {
 	return how
 }
 
-// applyOptions changes what is asked for otherwise. fault.Invalid for no signal.
-func (e *ending) applyOptions(asked container.StopOptions) (err error) {
+// askedEnding is newEnding with what is asked for otherwise. fault.Invalid for no signal.
+func askedEnding(r *container.Record, asked container.StopOptions) (how ending, err error) {
+	how = newEnding(r)
 	if asked.Timeout != nil {
-		e.patience = *asked.Timeout
+		how.patience = *asked.Timeout
 	}
 	if asked.Signal != "" {
-		e.signal, err = container.ParseSignal(asked.Signal)
+		how.signal, err = container.ParseSignal(asked.Signal)
 	}
-	return err
+	return how, err
 }
 
 // endProcess ends the process of a container that was told so (life.EndAsked), and returns when its exit has been handled. r is
@@ -88,6 +85,26 @@ func (s *stopper) endProcess(ctx context.Context, c *ctr, r *container.Record, h
 		return err
 	}
 	return s.awaitKilled(ctx, c, rest)
+}
+
+// acquireWithin takes the token of a container that is to end. One that is being stopped by somebody who gives it longer than
+// patience, which may be without end, is killed then; negative patience waits.
+func (s *stopper) acquireWithin(ctx context.Context, c *ctr, patience time.Duration) error {
+	if patience < 0 || !c.isEnding() {
+		return c.acquire(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := c.acquire(within)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if c.isEnding() {
+		if err := s.endSignal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+	return c.acquire(ctx)
 }
 
 func waitRest(ctx context.Context, rest *moment, patience time.Duration) bool {

@@ -56,6 +56,20 @@ func (w *world) beginRemoval(m *Manager, name string) *ctr {
 	return c
 }
 
+// TestWaitNextExitOfWhatIsGone: who has found the container before its removal, and waits after it, waits for nothing.
+func TestWaitNextExitOfWhatIsGone(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	c, err := m.index.find(w.create(m, "web"))
+	w.must(err)
+	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
+	select {
+	case <-c.awaitedMoment(container.WaitNextExit).done:
+	default:
+		t.Error("the next exit of a removed container is still to come")
+	}
+}
+
 // TestWaitNextExit: the next exit is one to come, whether the container runs or not; that of a failed start counts.
 func TestWaitNextExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,8 @@ package imagesvc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -15,8 +17,8 @@ import (
 // filters label and label! ask for labels, until for images made before a time or so long ago. reclaimed are the bytes of
 // the layers that went.
 //
-// Images that something holds back stay and are no error. What was done before an error is in the answer. Errors are
-// fault.Invalid (a filter) or internal.
+// Images that something holds back stay and are no error. One that cannot be removed holds no other back: the error names it, and
+// what went is in the answer beside it. Errors are fault.Invalid (a filter) or internal.
 func (s *Service) Prune(ctx context.Context, filters map[string][]string) (removed []image.Removed, reclaimed int64, err error) {
 	f, err := newPruneFilter(filters, time.Now())
 	if err != nil {
@@ -26,17 +28,21 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string) (remov
 	if err != nil {
 		return nil, 0, err
 	}
+	var failed []error
 	for _, img := range images {
 		if !f.matchesImage(img) {
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			return removed, reclaimed, errors.Join(append(failed, err)...)
+		}
 		done, bytes, err := s.pruneOne(ctx, img.ID, f)
 		removed, reclaimed = append(removed, done...), reclaimed+bytes
 		if err != nil {
-			return removed, reclaimed, err
+			failed = append(failed, fmt.Errorf("image %s: %w", img.ID, err))
 		}
 	}
-	return removed, reclaimed, nil
+	return removed, reclaimed, errors.Join(failed...)
 }
 
 // pruneOne removes an image, unless that has gone, got a name or found a user since it was listed.

@@ -203,6 +203,7 @@ type_of() {
   moss rm "$box"
   unnamed=$(api POST /v1.51/volumes/create '{}' | head -n 1 | jq -r .Name)
   moss volume create "$name"
+  moss volume create --opt type=tmpfs --opt device=tmpfs "$name-elsewhere" # the options are all that leads to its files
   expect equal "$(moss volume inspect "$anonymous" | jq -c '.[0].Labels')" '{"com.docker.volume.anonymous":""}'
   pruned() { api POST "/v$1/volumes/prune${2:+?filters=$(jq -rn --arg f "$2" '$f|@uri')}" | head -n 1 | jq -c '.VolumesDeleted | sort'; }
   expect equal "$(pruned 1.42)" "$(jq -cn '$ARGS.positional | sort' --args "$anonymous" "$unnamed")"
@@ -210,6 +211,7 @@ type_of() {
   moss volume create "$name"
   expect equal "$(api POST "/v1.41/volumes/prune?filters=$(jq -rn '"{\"all\":[\"1\"]}"|@uri')" | tail -n 1)" 400
   expect equal "$(pruned 1.41)" "[\"$name\"]"
+  moss volume rm "$name-elsewhere"
 }
 
 @test "images: what others share, who uses them, what a build and a load make of them" {

@@ -153,7 +153,7 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	removed, err := h.networks.Prune(c.Ctx(), filters, network.PruneOptions{
 		Used: h.members.UsesNetwork, Cluster: h.clusterNetworks(c.Ctx()), RemoveCluster: h.removeClusterNetwork,
 	})
-	if err != nil {
+	if err := restOfPrune(c, len(removed), err); err != nil {
 		return err
 	}
 	h.tellPruned(event.TypeNetwork, 0)

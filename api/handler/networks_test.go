@@ -59,6 +59,9 @@ func (f *networks) Remove(_ context.Context, ref string) error {
 
 func (f *networks) Prune(ctx context.Context, filters map[string][]string, opt network.PruneOptions) ([]string, error) {
 	f.said = fmt.Sprintf("prune %v used=%v", filters, opt.Used("6b"))
+	if f.err != nil {
+		return nil, f.err
+	}
 	removed := []string{"blue"}
 	for _, n := range opt.Cluster {
 		if err := opt.RemoveCluster(ctx, n.ID); err == nil {
@@ -67,7 +70,7 @@ func (f *networks) Prune(ctx context.Context, filters map[string][]string, opt n
 			return removed, err
 		}
 	}
-	return removed, f.err
+	return removed, nil
 }
 
 func (f *networks) ConnectNetwork(_ context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {

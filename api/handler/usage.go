@@ -18,10 +18,19 @@ import (
 	"moss/engine/volume"
 )
 
-// Pruner removes what nothing uses and tells what went and the bytes that this gave back. An error comes with what was done
-// before it.
+// Pruner removes what nothing uses and tells what went and the bytes that this gave back. An error is about the rest.
 type Pruner interface {
 	Prune(ctx context.Context, filters map[string][]string) (removed []string, reclaimed int64, err error)
+}
+
+// restOfPrune decides about the error of a prune. Where nothing went it is the answer; otherwise the answer is what went, and the
+// log has the rest.
+func restOfPrune(c *route.Call, went int, err error) error {
+	if err == nil || went == 0 {
+		return err
+	}
+	c.Log().Warn().Err(err).Msg("not pruned")
+	return nil
 }
 
 func (h *Handler) containersPrune(c *route.Call) error {
@@ -30,7 +39,7 @@ func (h *Handler) containersPrune(c *route.Call) error {
 		return err
 	}
 	removed, reclaimed, err := h.containers.Prune(c.Ctx(), filters)
-	if err != nil {
+	if err := restOfPrune(c, len(removed), err); err != nil {
 		return err
 	}
 	h.tellPruned(event.TypeContainer, reclaimed)
@@ -57,7 +66,7 @@ func (h *Handler) volumesPrune(c *route.Call) error {
 		}
 	}
 	removed, reclaimed, err := h.volumes.Prune(c.Ctx(), filters)
-	if err != nil {
+	if err := restOfPrune(c, len(removed), err); err != nil {
 		return err
 	}
 	h.tellPruned(event.TypeVolume, reclaimed)
@@ -70,7 +79,7 @@ func (h *Handler) imagesPrune(c *route.Call) error {
 		return err
 	}
 	removed, reclaimed, err := h.imageVerbs.Prune(c.Ctx(), filters)
-	if err != nil {
+	if err := restOfPrune(c, len(removed), err); err != nil {
 		return err
 	}
 	h.tellPruned(event.TypeImage, reclaimed)

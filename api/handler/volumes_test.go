@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 type volumes struct {
 	said string
 	err  error
+	rest error // of a prune that has removed something
 }
 
 func (f *volumes) one() *volume.Volume {
@@ -42,7 +44,10 @@ func (f *volumes) Usage(context.Context) ([]volume.Usage, error) {
 
 func (f *volumes) Prune(_ context.Context, filters map[string][]string) ([]string, int64, error) {
 	f.said = fmt.Sprintf("prune %v", filters)
-	return []string{"data"}, 8, f.err
+	if f.err != nil {
+		return nil, 0, f.err
+	}
+	return []string{"data"}, 8, f.rest
 }
 
 func (f *volumes) Get(name string) (*volume.Volume, error) {
@@ -149,6 +154,15 @@ func TestVolumesPruneByVersion(t *testing.T) {
 			t.Errorf("%s = %d %s with %q, want %q", path, status, body, a.volumes.said, want)
 		}
 	}
+	a.volumes.rest = errors.New("a disk does not answer")
+	if status, body := a.ask("POST", "/v1.42/volumes/prune", ""); status != 200 || !strings.Contains(body, `"VolumesDeleted":["data"]`) {
+		t.Errorf("a prune that went on after an error = %d %s, want 200 and what went", status, body)
+	}
+	a.volumes.err = errors.New("a disk does not answer")
+	if status, _ := a.ask("POST", "/v1.42/volumes/prune", ""); status != 500 {
+		t.Errorf("a prune that removed nothing = %d, want 500", status)
+	}
+	a.volumes.err = nil
 	for _, wrong := range []string{"/v1.42/volumes/prune?filters=" + url.QueryEscape(`{"all":["perhaps"]}`), "/v1.41/volumes/prune?filters=" + url.QueryEscape(`{"all":["1"]}`)} {
 		if status, _ := a.ask("POST", wrong, ""); status != 400 {
 			t.Errorf("%s: %d, want 400", wrong, status)

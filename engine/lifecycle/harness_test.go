@@ -126,7 +126,7 @@ type fakeLayers struct {
 	dir     string
 	made    map[string]bool
 	mounted map[string]bool
-	fail    map[string]error // by verb
+	fail    map[string]error // by verb; of remove also by "remove ID"
 	diffed  bool             // the last diff was of a mounted layer
 
 	reclaimed map[string]int // process ids
@@ -172,6 +172,9 @@ func (f *fakeLayers) Reclaim(_ context.Context, id string, pid int) error {
 }
 
 func (f *fakeLayers) Remove(_ context.Context, id string) error {
+	if err := f.fail["remove "+id]; err != nil {
+		return err
+	}
 	return f.do("remove", func() { delete(f.made, id) })
 }
 

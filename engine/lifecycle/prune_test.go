@@ -37,4 +37,9 @@ func TestPrune(t *testing.T) {
 	if removed, _, err := m.Prune(t.Context(), nil); !errors.Is(err, broken) || len(removed) > 0 {
 		t.Errorf("prune with a broken store = %q, %v, want its error", removed, err)
 	}
+	last := w.create(m, "last")
+	w.layers.fail = map[string]error{"remove " + last: broken}
+	if removed, _, err := m.Prune(t.Context(), nil); !errors.Is(err, broken) || !slices.Equal(removed, []string{running}) {
+		t.Errorf("prune beside a broken layer = %q, %v, want its error, and %s to go", removed, err, running)
+	}
 }

@@ -2,6 +2,8 @@ package network
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,7 +81,8 @@ type PruneOptions struct {
 // Prune removes the networks that are not built in, not in use and do not only hold settings, with label, label! and until among
 // the filters, and returns their names. One that came into use meanwhile stays.
 //
-// What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
+// One that cannot be removed holds no other back: the error names it, and what went is in the answer beside it. Errors are
+// fault.Invalid (a filter) or internal.
 func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt PruneOptions) (removed []string, err error) {
 	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel, prune.Until)
 	if err != nil {
@@ -88,6 +91,7 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt Pr
 	takes := func(n *Network) bool {
 		return !n.Builtin() && !n.ConfigOnly && f.Takes(n.Labels, n.Created) && !opt.Used(n.ID)
 	}
+	var failed []error
 	for _, n := range opt.Cluster { // without the token: the swarm takes them from this node by another request
 		if !takes(n) || n.Name == Ingress {
 			continue
@@ -95,11 +99,11 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt Pr
 		if err := opt.RemoveCluster(ctx, n.ID); err == nil {
 			removed = append(removed, n.Name)
 		} else if !fault.Is(err, fault.Conflict) {
-			return removed, err
+			failed = append(failed, fmt.Errorf("network %s: %w", n.Name, err))
 		}
 	}
 	if err := s.acquireToken(ctx); err != nil {
-		return removed, err
+		return removed, errors.Join(append(failed, err)...)
 	}
 	defer s.releaseToken()
 	for _, n := range s.sortedNetworks() {
@@ -107,16 +111,14 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt Pr
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return removed, err
+			return removed, errors.Join(append(failed, err)...)
 		}
-		err := s.removeNetwork(ctx, n)
-		if fault.Is(err, fault.Conflict) {
-			continue
+		switch err := s.removeNetwork(ctx, n); {
+		case err == nil:
+			removed = append(removed, n.Name)
+		case !fault.Is(err, fault.Conflict):
+			failed = append(failed, fmt.Errorf("network %s: %w", n.Name, err))
 		}
-		if err != nil {
-			return removed, err
-		}
-		removed = append(removed, n.Name)
 	}
-	return removed, nil
+	return removed, errors.Join(failed...)
 }

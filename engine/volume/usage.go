@@ -53,9 +53,11 @@ func (s *Store) countUsers(name string) int {
 }
 
 // Prune removes the volumes that no container uses, with label and label! among the filters, and returns their names and the
-// bytes that they took. One that got a user meanwhile stays.
+// bytes that they took. One that got a user meanwhile stays, and so does one with options: its files lie elsewhere, and the
+// options are all that leads to them.
 //
-// What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
+// One that cannot be removed holds no other back: the error names it, and what went is in the answer beside it. Errors are
+// fault.Invalid (a filter) or internal.
 func (s *Store) Prune(ctx context.Context, filters map[string][]string) (removed []string, reclaimed int64, err error) {
 	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel)
 	if err != nil {
@@ -65,27 +67,29 @@ func (s *Store) Prune(ctx context.Context, filters map[string][]string) (removed
 	if err != nil {
 		return nil, 0, err
 	}
+	var failed []error
 	for _, v := range volumes {
-		if !f.Takes(v.Labels, v.CreatedAt) {
+		if len(v.Options) > 0 || !f.Takes(v.Labels, v.CreatedAt) {
 			continue
 		}
 		size, sizeErr := diskSize(ctx, v.Mountpoint)
 		if err := ctx.Err(); err != nil {
-			return removed, reclaimed, err
+			return removed, reclaimed, errors.Join(append(failed, err)...)
 		}
 		err := s.Remove(ctx, v.Name)
 		switch {
 		case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
 			continue
 		case err != nil:
-			return removed, reclaimed, err
+			failed = append(failed, err)
+			continue
 		}
 		removed = append(removed, v.Name)
 		if sizeErr == nil { // a volume whose files cannot be read goes all the same
 			reclaimed += size
 		}
 	}
-	return removed, reclaimed, nil
+	return removed, reclaimed, errors.Join(failed...)
 }
 
 // diskSize returns the bytes of the files below a volume's folder. It follows no link and enters no mount: containers may

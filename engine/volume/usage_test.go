@@ -77,10 +77,15 @@ func TestPrune(t *testing.T) {
 		t.Errorf("left %q, want kept and used", got)
 	}
 	s.Release("used", "c1")
+	_, err = s.Create(t.Context(), CreateOptions{Name: "elsewhere", Options: map[string]string{"type": "tmpfs", "device": "tmpfs"}})
+	must(t, err)
 	removed, reclaimed, err = s.Prune(t.Context(), nil)
 	must(t, err)
 	if !slices.Equal(removed, []string{"kept", "used"}) || reclaimed != 2*filled {
 		t.Errorf("pruned %q, %d bytes, want both and %d", removed, reclaimed, 2*filled)
+	}
+	if got := names(t, s, nil); !slices.Equal(got, []string{"elsewhere"}) {
+		t.Errorf("left %q, want the one with options", got)
 	}
 	unnamed, err := s.Create(t.Context(), CreateOptions{})
 	must(t, err)

@@ -569,6 +569,17 @@ LABEL from=container' >"$dir/Containerfile"
   expect equal "$(quietly -X POST "http://moss/build/prune?all=1&filters=$(urlencode '{"until":["1h"]}')" | jq -c .CachesDeleted)" null
   expect equal "$(quietly -X POST "http://moss/build/prune?all=1&filters=$(urlencode '{"label":["x"]}')" | jq -c .CachesDeleted)" null
   expect equal "$(quietly -X POST "http://moss/build/prune?all=1&keep-storage=1000000000000" | jq -c .CachesDeleted)" null
+  # Folders of cache mounts count as well, and go without all where a filter names them.
+  folder=$(unique folder)
+  context "FROM busybox" "RUN --mount=type=cache,id=$folder,target=/c head -c 1000000 /dev/urandom >/c/x"
+  built ""
+  holds() { quietly http://moss/system/df | jq -e '[.BuildCache[] | select(.Type == "exec.cachemount" and (.Description | contains("'"$folder"'")))] | length == 1' >/dev/null; }
+  eventually 10 holds
+  expect equal "$(quietly -X POST "http://moss/build/prune?all=1&keep-storage=1000000000000" | jq -c .CachesDeleted)" null
+  quietly -X POST http://moss/build/prune >/dev/null
+  holds
+  [ "$(quietly -X POST "http://moss/build/prune?filters=$(urlencode '{"type":["exec.cachemount"]}')" | jq .SpaceReclaimed)" -ge 1000000 ] || fail "the folder stays"
+  if holds; then fail "the folder is listed"; fi
   for wrong in keep-storage=x keep-storage=-1 filters=x "filters=$(urlencode '{"until":["x"]}')" "filters=$(urlencode '{"bogus":["x"]}')"; do
     expect equal "$(quietly -o /dev/null -w '%{http_code}' -X POST "http://moss/build/prune?$wrong")" 400
   done

@@ -65,8 +65,8 @@ type caches interface {
 // PruneOptions say what of the cache may go (API document 2, 4.2: build/prune of later versions).
 type PruneOptions struct {
 	All     bool                // the folders of RUN --mount=type=cache too, not only steps that no image needs
-	Keep    int64               // bytes of steps to leave, whatever the two below say
-	MaxUsed int64               // bytes of steps that may stay; 0: no bound if MinFree has one, else what Keep leaves
+	Keep    int64               // bytes to leave of what may go, whatever the two below say
+	MaxUsed int64               // bytes of it that may stay; 0: no bound if MinFree has one, else what Keep leaves
 	MinFree int64               // bytes of the disk to be free after it; 0: no wish
 	Filters map[string][]string // until: not used since; id: its beginning; others: one value of a field of CacheRecord
 }

@@ -162,8 +162,8 @@ func (s *Service) trimCache(ctx context.Context) error {
 	return err
 }
 
-// Prune removes what of the cache nothing needs, the oldest first, and the folders of RUN --mount=type=cache if all is to go.
-// Errors are fault.Invalid for filters that there are not.
+// Prune removes what of the cache nothing needs, the oldest first: steps, and then the folders of RUN --mount=type=cache if all
+// is to go or a filter names them. Errors are fault.Invalid for filters that there are not.
 func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) {
 	wanted, err := newCacheFilter(opts.Filters)
 	if err != nil {
@@ -173,30 +173,43 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) 
 	if err != nil {
 		return Pruned{}, err
 	}
-	keep, err := s.bytesToKeep(found.bytes, opts)
+	all := found.bytes
+	withFolders := opts.All || wanted.namesFolders()
+	if withFolders {
+		folders, err := s.opt.Caches.Caches(ctx)
+		if err != nil {
+			return Pruned{}, err
+		}
+		for _, c := range folders {
+			all += c.Bytes
+		}
+	}
+	keep, err := s.bytesToKeep(all, opts)
 	if err != nil {
 		return Pruned{}, err
 	}
 	used := s.cache.copyUses()
 	done, err := s.dropSteps(ctx, found.steps, func(step image.Built, freed int64) bool {
-		return (keep == 0 || found.bytes-freed > keep) && wanted.isWanted(stepRecord(step, used[step.ID], false), lastUse(used, step))
+		return (keep == 0 || all-freed > keep) && wanted.isWanted(stepRecord(step, used[step.ID], false), lastUse(used, step))
 	})
-	if err != nil {
+	if err != nil || !withFolders {
 		return done, err
 	}
-	if opts.All {
-		gone, err := s.opt.Caches.PruneCaches(ctx, func(c worker.Cache) bool { return wanted.isWanted(folderRecord(c), c.LastUsed) })
-		if err != nil {
-			return done, err
+	left := all - done.Bytes
+	gone, err := s.opt.Caches.PruneCaches(ctx, func(c worker.Cache) bool {
+		if keep > 0 && left <= keep || !wanted.isWanted(folderRecord(c), c.LastUsed) {
+			return false
 		}
-		for _, c := range gone {
-			done.Deleted, done.Bytes = append(done.Deleted, c.ID), done.Bytes+c.Bytes
-		}
+		left -= c.Bytes
+		return true
+	})
+	for _, c := range gone {
+		done.Deleted, done.Bytes = append(done.Deleted, c.ID), done.Bytes+c.Bytes
 	}
-	return done, nil
+	return done, err
 }
 
-// bytesToKeep returns how many bytes of all steps stay, by what was asked for and by the room on the disk.
+// bytesToKeep returns how many bytes of all that may go stay, by what was asked for and by the room on the disk.
 func (s *Service) bytesToKeep(all int64, opts PruneOptions) (int64, error) {
 	keep := opts.MaxUsed
 	if opts.MinFree > 0 {
@@ -253,6 +266,9 @@ func newCacheFilter(filters map[string][]string) (f cacheFilter, err error) {
 	f.rest, err = prune.New(rest, time.Now(), prune.Until, prune.Label, prune.NotLabel)
 	return f, err
 }
+
+// namesFolders reports whether the filters ask for folders of cache mounts, by their type or as pieces of the cache.
+func (f cacheFilter) namesFolders() bool { return f.fields["type"] == folderType || len(f.ids) > 0 }
 
 func (f cacheFilter) isWanted(r CacheRecord, lastUse time.Time) bool {
 	has := map[string]string{
@@ -315,10 +331,13 @@ func stepRecord(step image.Built, used use, shared bool) CacheRecord {
 	}
 }
 
+// folderType is the type of a folder of RUN --mount=type=cache, as BuildKit calls it.
+const folderType = "exec.cachemount"
+
 // folderRecord shows the folder of a RUN --mount=type=cache.
 func folderRecord(c worker.Cache) CacheRecord {
 	return CacheRecord{
-		ID: c.ID, Type: "exec.cachemount", Description: c.Name, InUse: c.InUse, Size: c.Bytes, Created: c.Created,
+		ID: c.ID, Type: folderType, Description: c.Name, InUse: c.InUse, Size: c.Bytes, Created: c.Created,
 		LastUsed: c.LastUsed, Used: c.Uses,
 	}
 }

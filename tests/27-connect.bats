@@ -141,13 +141,17 @@ consistent() {
   expect equal "$(inside "$web" cat /sys/class/net/eth0/address)" 02:42:ac:11:00:77
   expect equal "$(default_route "$web")" "10.97.4.1 eth0"
   moss rm -f "$web"
-  # A client that names networks and leaves the mode open means these alone.
-  run api POST "/containers/create?name=$web" "{\"Image\":\"busybox\",\"Cmd\":[\"ip\",\"-o\",\"-4\",\"addr\"],\"NetworkingConfig\":{\"EndpointsConfig\":{\"$first\":{}}}}"
-  expect line -1 201
-  run moss start -a "$web"
-  expect contains "10.97.3."
-  expect lacks eth1
-  moss rm "$web"
+  # A client that names networks means these alone, whatever the mode is.
+  for mode in '' default bridge "$second"; do
+    run api POST "/containers/create?name=$web" "{\"Image\":\"busybox\",\"Cmd\":[\"ip\",\"-o\",\"-4\",\"addr\"],
+      \"HostConfig\":{\"NetworkMode\":\"$mode\"},\"NetworkingConfig\":{\"EndpointsConfig\":{\"$first\":{}}}}"
+    expect line -1 201
+    run moss start -a "$web"
+    expect contains "10.97.3."
+    expect lacks eth1
+    expect equal "$(networks "$web")" "$first"
+    moss rm "$web"
+  done
   drop_networks "$first" "$second"
 }
 

@@ -180,6 +180,9 @@ EOF
     --network "name=$name-b" busybox sleep 1000
   expect equal "$(moss exec "$name" ls /sys/class/net | xargs)" "eth0 front lo"
   expect equal "$(parameter front/log_martians) $(parameter eth0/log_martians)" "1 0"
+  # docker's command line sends IFNAME in small letters.
+  run dock run --rm --network "name=$name-a,driver-opt=$prefix.sysctls=net.ipv4.conf.IFNAME.log_martians=1" busybox cat /proc/sys/net/ipv4/conf/eth0/log_martians
+  expect output 1
   moss network disconnect "$name-b" "$name"
   moss network connect --driver-opt "$prefix.ifname=eth7" --driver-opt "$prefix.sysctls=net.ipv4.conf.IFNAME.log_martians=1,net.ipv4.conf.IFNAME.arp_notify=1" "$name-b" "$name"
   expect equal "$(parameter eth7/log_martians) $(parameter eth7/arp_notify) $(parameter front/arp_notify)" "1 1 0"

@@ -50,7 +50,8 @@ func isInterface(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/:%", r) })
 }
 
-// InterfaceSysctls returns the kernel parameters that OptSysctls asks for. fault.Invalid for what is none of an interface.
+// InterfaceSysctls returns the kernel parameters that OptSysctls asks for. fault.Invalid for what is none of an interface. The
+// stand-in for its name comes in small letters, too: docker's command line makes them of all that follows --network.
 func (e *EndpointConfig) InterfaceSysctls() ([]network.Sysctl, error) {
 	text := e.DriverOpts[OptSysctls]
 	if text == "" {
@@ -62,7 +63,7 @@ func (e *EndpointConfig) InterfaceSysctls() ([]network.Sysctl, error) {
 		parts := strings.Split(key, ".")
 		good := found && value != "" && len(parts) == 5 && parts[0] == "net" &&
 			slices.Contains([]string{"ipv4", "ipv6", "mpls"}, parts[1]) &&
-			parts[3] == "IFNAME" && isParameter(parts[2]) && isParameter(parts[4])
+			strings.EqualFold(parts[3], "IFNAME") && isParameter(parts[2]) && isParameter(parts[4])
 		if !good || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return nil, fault.Invalid("%q is no parameter of an interface: want net.ipv4.conf.IFNAME.NAME=VALUE or the like", setting)
 		}

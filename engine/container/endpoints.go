@@ -27,8 +27,8 @@ func hostNetwork() error {
 	return fault.Invalid("container cannot be disconnected from host network or connected to host network")
 }
 
-// checkEndpoints makes Endpoints the list of the networks that the container is in. A client that names networks and leaves
-// NetworkMode open means these alone; otherwise the network of the mode is one of them.
+// checkEndpoints makes Endpoints the list of the networks that the container is in: those that a client names alone, otherwise
+// the one of NetworkMode. That of the mode comes first where it is one of them, otherwise the first by name.
 func checkEndpoints(d *draft) error {
 	asked := d.Endpoints
 	d.Endpoints = make(map[string]EndpointConfig, len(asked)+1)
@@ -51,14 +51,12 @@ func checkEndpoints(d *draft) error {
 		}
 		d.Endpoints[name] = e
 	}
-	open := d.Host.NetworkMode == "" || d.Host.NetworkMode == "default"
 	_, in := d.Endpoints[d.Network]
 	switch {
 	case in, d.Network == NetworkContainer:
-	case d.settled, open && len(d.Endpoints) > 0:
-		if len(d.Endpoints) > 0 {
-			d.Network = slices.Min(slices.Collect(maps.Keys(d.Endpoints)))
-		}
+	case len(d.Endpoints) > 0:
+		d.Network = slices.Min(slices.Collect(maps.Keys(d.Endpoints)))
+	case d.settled: // it has left all of them
 	default:
 		d.Endpoints[d.Network] = EndpointConfig{}
 	}

@@ -25,10 +25,11 @@ func TestSpecNetworks(t *testing.T) {
 		{ask{host: `{"NetworkMode":"container:x"}`, nets: `{"container:x":{}}`}, "container", nil},
 		{ask{config: `{"Cmd":["sh"],"NetworkDisabled":true}`}, "none", []string{"none"}},
 		{ask{host: `{"NetworkMode":"my-net"}`}, "my-net", []string{"my-net"}},
-		{ask{host: `{"NetworkMode":"m"}`, nets: `{"z":{},"a":{},"bridge":{}}`}, "m", []string{"m", "a", "bridge", "z"}},
+		{ask{host: `{"NetworkMode":"m"}`, nets: `{"z":{},"a":{},"bridge":{}}`}, "a", []string{"a", "bridge", "z"}},
+		{ask{host: `{"NetworkMode":"m"}`, nets: `{"z":{},"m":{},"bridge":{}}`}, "m", []string{"m", "bridge", "z"}},
 		{ask{nets: `{"z":{},"a":{}}`}, "a", []string{"a", "z"}},
 		{ask{nets: `{"z":{},"a":{}}`, host: `{"NetworkMode":"default"}`}, "a", []string{"a", "z"}},
-		{ask{nets: `{"a":{}}`, host: `{"NetworkMode":"bridge"}`}, "bridge", []string{"bridge", "a"}},
+		{ask{nets: `{"a":{}}`, host: `{"NetworkMode":"bridge"}`}, "a", []string{"a"}},
 	} {
 		spec, _, err := tc.spec(t)
 		if err != nil || spec.Network != tc.network || !slices.Equal(spec.NetworkOrder(), tc.order) {

@@ -326,7 +326,7 @@ func TestDisconnectInterrupted(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	n := w.nets.add("n", 10)
-	w.createIn(m, "web", "bridge", map[string]container.EndpointConfig{"n": {}})
+	w.createIn(m, "web", "bridge", map[string]container.EndpointConfig{"bridge": {}, "n": {}})
 	w.must(m.Start(t.Context(), "web"))
 	c := must(m.index.find("web"))
 	c.update(func(r *container.Record) { r.Network.Leaving = n.ID })

@@ -63,7 +63,15 @@ move() {
     "MY_STORE_PORT_8080_TCP_PORT=8080" "MY_STORE_PORT_8080_TCP_PROTO=tcp" \
     "MY_STORE_PORT_53_UDP=udp://$ip:53" "MY_STORE_ENV_SECRET=x=y" "MY_STORE_PORT_53_UDP_PROTO=mine"
   expect lacks MY_STORE_ENV_HOME MY_STORE_ENV_PATH "MY_STORE_PORT_53_UDP_PROTO=udp"
-  moss rm -f "$db"
+  # A process that is added hears of it as well, as long as the other one runs.
+  moss run -d --name "$web" --link "$db:my-store" -e MY_STORE_PORT_53_UDP_PROTO=mine busybox sleep 1000
+  run moss exec -e MY_STORE_PORT=own "$web" env
+  expect contains "MY_STORE_NAME=/$web/my-store" "MY_STORE_PORT_8080_TCP_ADDR=$ip" "MY_STORE_PORT_53_UDP_PROTO=mine" "MY_STORE_PORT=own"
+  moss stop -t 0 "$db"
+  run moss exec "$web" env
+  expect status 0
+  expect lacks MY_STORE_NAME
+  moss rm -f "$db" "$web"
 }
 
 @test "inspect and the list show the link" {

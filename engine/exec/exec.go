@@ -66,6 +66,7 @@ type containers interface {
 	Running(ref string) (*container.Record, task.Task, error)
 	User(ref, user string) (container.UserIDs, error)
 	CheckWorkingDir(ref, dir string) error
+	LinkEnv(r *container.Record) []string
 }
 
 // specs makes OCI process objects.

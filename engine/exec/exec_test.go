@@ -104,6 +104,11 @@ func (w *world) Running(ref string) (*container.Record, task.Task, error) {
 
 func (w *world) CheckWorkingDir(string, string) error { return nil }
 
+// LinkEnv tells of one neighbour, and of one with the name of a variable that the container has.
+func (w *world) LinkEnv(*container.Record) []string {
+	return []string{"DB_NAME=/web/db", "A=neighbour"}
+}
+
 func (w *world) User(_, user string) (container.UserIDs, error) {
 	return container.ResolveUser(user, nil, []byte("root:x:0:0::/root:\nwww:x:33:33::/var/www:\n"), nil)
 }
@@ -244,6 +249,9 @@ func TestProcessOfAnExec(t *testing.T) {
 		{"the container's environment and folder", Config{}, func(p *rspec.Process) bool {
 			return slices.Contains(p.Env, "A=b") && slices.Contains(p.Env, "HOME=/root") && p.Cwd == "/srv" &&
 				slices.Equal(p.Args, []string{"cat", "-u"}) && !p.Terminal && len(p.Capabilities.Bounding) == 14
+		}},
+		{"what the container's neighbours tell, behind what it has itself", Config{}, func(p *rspec.Process) bool {
+			return slices.Contains(p.Env, "DB_NAME=/web/db") && !slices.Contains(p.Env, "A=neighbour")
 		}},
 		{"terminal", Config{Tty: true}, func(p *rspec.Process) bool { return p.Terminal && slices.Contains(p.Env, "TERM=xterm") }},
 		{"user", Config{User: "www:5"}, func(p *rspec.Process) bool {

@@ -107,6 +107,7 @@ func (s *Service) prepareProcess(
 	if err := s.opt.Containers.CheckWorkingDir(r.ID, spec.Config.WorkingDir); err != nil {
 		return nil, err
 	}
+	spec.Env = append(s.opt.Containers.LinkEnv(r), spec.Env...)
 	raw, err := s.opt.Specs.Process(ocispec.Exec{
 		ID: r.ID, Spec: &spec, HostName: s.hostName, User: ids,
 		Args: in.config.Cmd, Env: in.config.Env, Terminal: in.config.Tty, Privileged: in.config.Privileged,

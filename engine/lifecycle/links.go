@@ -40,6 +40,9 @@ func (n neighbour) hostsLine() string {
 
 // linksOf are the links that count: those of a container that is in the default network.
 func linksOf(r *container.Record) []container.Link {
+	if len(r.Links) == 0 {
+		return nil
+	}
 	if _, in := r.Networks()[container.NetworkBridge]; !in {
 		return nil
 	}
@@ -61,23 +64,45 @@ func hasLinks(r *container.Record) bool {
 func (ls *links) linkedNeighbours(r *container.Record) ([]neighbour, error) {
 	var list []neighbour
 	for _, l := range linksOf(r) {
-		other, err := ls.linkTarget(l.Container)
+		n, err := ls.linkedNeighbour(r, l)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if !other.State.HasProcess() {
-			return nil, needError{fault.Conflict("Cannot link to a non running container: /%s AS /%s/%s", other.Name, r.Name, l.Alias)}
-		}
-		ip := other.Network.Endpoints[container.NetworkBridge].IPAddress
-		if ip == "" {
-			return nil, needError{fault.Conflict("Cannot link to /%s, as it does not belong to the default network", other.Name)}
-		}
-		list = append(list, neighbour{alias: l.Alias, record: other, ip: ip})
+		list = append(list, n)
 	}
 	return list, nil
+}
+
+// linkedNeighbour finds the container of one link of r.
+func (ls *links) linkedNeighbour(r *container.Record, l container.Link) (neighbour, error) {
+	other, err := ls.linkTarget(l.Container)
+	if err != nil {
+		return neighbour{}, err
+	}
+	if !other.State.HasProcess() {
+		err := fault.Conflict("Cannot link to a non running container: /%s AS /%s/%s", other.Name, r.Name, l.Alias)
+		return neighbour{}, needError{err}
+	}
+	ip := other.Network.Endpoints[container.NetworkBridge].IPAddress
+	if ip == "" {
+		return neighbour{}, needError{fault.Conflict("Cannot link to /%s, as it does not belong to the default network", other.Name)}
+	}
+	return neighbour{alias: l.Alias, record: other, ip: ip}, nil
+}
+
+// LinkEnv returns the variables that tell a container of those that it is linked with and that run now: a process that is added
+// to it gets them like its own one.
+func (iv *Inventory) LinkEnv(r *container.Record) []string {
+	var near []neighbour
+	for _, l := range linksOf(r) {
+		if n, err := iv.links.linkedNeighbour(r, l); err == nil {
+			near = append(near, n)
+		}
+	}
+	return linkEnv(r.Name, near, nil)
 }
 
 // linkTarget returns the container that a link leads to: for one that uses another's network, that other one.

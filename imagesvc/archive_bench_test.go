@@ -91,7 +91,7 @@ func BenchmarkSave(b *testing.B) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Save(b.Context(), []string{img.ID}, func() (io.Writer, error) { return io.Discard, nil }); err != nil {
+		if err := s.Save(b.Context(), []string{img.ID}, image.SaveOptions{}, func() (io.Writer, error) { return io.Discard, nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -224,7 +224,7 @@ func TestLoadTwice(t *testing.T) {
 		}
 		clients.Go(func() {
 			var buf bytes.Buffer
-			err := s.Save(t.Context(), []string{"a:1"}, func() (io.Writer, error) { return &buf, nil })
+			err := s.Save(t.Context(), []string{"a:1"}, image.SaveOptions{}, func() (io.Writer, error) { return &buf, nil })
 			if err == nil {
 				unpacked(t, buf.Bytes())
 			} else if !fault.Is(err, fault.NotFound) {

@@ -146,7 +146,7 @@ func load(t testing.TB, s *Service, raw []byte) (string, error) {
 func save(t testing.TB, s *Service, refs ...string) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := s.Save(t.Context(), refs, func() (io.Writer, error) { return &buf, nil }); err != nil {
+	if err := s.Save(t.Context(), refs, image.SaveOptions{}, func() (io.Writer, error) { return &buf, nil }); err != nil {
 		t.Fatalf("Save(%v): %v", refs, err)
 	}
 	return buf.Bytes()

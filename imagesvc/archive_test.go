@@ -302,6 +302,34 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestSaveForAPlatform: each image that the names lead to is held against it, those of a repository without the tag latest, too.
+func TestSaveForAPlatform(t *testing.T) {
+	s, _, _ := newService(t, Limits{})
+	one := rootfs(t, "one")
+	if _, err := load(t, s, pack(t, dockerArchive(t, []string{"a:1", "a:2"}, configOf(t, "x", one), one)...)); err != nil {
+		t.Fatal(err)
+	}
+	img, err := s.Get(t.Context(), "a:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		platforms []string
+		like      fault.Constructor // of the error; nil for none
+	}{
+		{[]string{img.Platform().String()}, nil},
+		{[]string{img.Platform().String(), "linux/mips64"}, fault.NotFound},
+		{[]string{"a/b/c/d"}, fault.Invalid},
+	} {
+		opened := false
+		open := func() (io.Writer, error) { opened = true; return io.Discard, nil }
+		err := s.Save(t.Context(), []string{"a"}, image.SaveOptions{Platforms: tc.platforms}, open)
+		if (err == nil) != (tc.like == nil) || err != nil && !fault.Is(err, tc.like) || opened != (err == nil) {
+			t.Errorf("Save for %q = %v, opened: %v", tc.platforms, err, opened)
+		}
+	}
+}
+
 func TestSaveChoosesNames(t *testing.T) {
 	s, _, _ := newService(t, Limits{})
 	one := rootfs(t, "one")
@@ -335,16 +363,16 @@ func TestSaveChoosesNames(t *testing.T) {
 	}
 	for _, refs := range [][]string{{"a:3"}, {"a", "none"}, {"none"}, {"A B"}, {}} {
 		opened := false
-		err := s.Save(t.Context(), refs, func() (io.Writer, error) { opened = true; return io.Discard, nil })
+		err := s.Save(t.Context(), refs, image.SaveOptions{}, func() (io.Writer, error) { opened = true; return io.Discard, nil })
 		if fault.KindOf(err) != fault.KindNotFound && fault.KindOf(err) != fault.KindInvalid || opened {
 			t.Errorf("Save(%v) = %v, opened: %v", refs, err, opened)
 		}
 	}
 	boom := errors.New("boom")
-	if err := s.Save(t.Context(), []string{"a"}, func() (io.Writer, error) { return nil, boom }); !errors.Is(err, boom) {
+	if err := s.Save(t.Context(), []string{"a"}, image.SaveOptions{}, func() (io.Writer, error) { return nil, boom }); !errors.Is(err, boom) {
 		t.Errorf("Save with a broken open = %v", err)
 	}
-	if err := s.Save(t.Context(), []string{"a"}, func() (io.Writer, error) { return brokenWriter{boom}, nil }); !errors.Is(err, boom) {
+	if err := s.Save(t.Context(), []string{"a"}, image.SaveOptions{}, func() (io.Writer, error) { return brokenWriter{boom}, nil }); !errors.Is(err, boom) {
 		t.Errorf("Save to a broken writer = %v", err)
 	}
 	if _, err := s.Remove(t.Context(), id, image.RemoveOptions{Force: true}); err != nil {
@@ -365,7 +393,7 @@ func TestSaveHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
-	err := s.Save(t.Context(), []string{"a"}, func() (io.Writer, error) {
+	err := s.Save(t.Context(), []string{"a"}, image.SaveOptions{}, func() (io.Writer, error) {
 		if _, err := s.Remove(t.Context(), "a", image.RemoveOptions{Force: true}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("Remove while saving = %v, want a conflict", err)
 		}

@@ -19,8 +19,9 @@ const maxSaved = 4096
 // that all of them are there; an error before that is a status, one after it leaves half an archive behind. The images
 // cannot be removed meanwhile. The same images saved twice are the same bytes.
 //
-// Errors are fault.Invalid (no name, a bad one), fault.NotFound (no such image), open's and its writer's, or internal.
-func (s *Archives) Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error {
+// Errors are fault.Invalid (no name, a bad one, no platform), fault.NotFound (no such image, or one for another platform), open's
+// and its writer's, or internal.
+func (s *Archives) Save(ctx context.Context, refs []string, opt image.SaveOptions, open func() (io.Writer, error)) error {
 	if len(refs) == 0 || len(refs) > maxSaved {
 		return fault.Invalid("an archive is made of 1 to %d images, not of %d", maxSaved, len(refs))
 	}
@@ -30,6 +31,9 @@ func (s *Archives) Save(ctx context.Context, refs []string, open func() (io.Writ
 		if err := picked.addRef(ctx, s, ref); err != nil {
 			return err
 		}
+	}
+	if err := picked.checkPlatforms(opt.Platforms); err != nil {
+		return err
 	}
 	plan, err := s.planArchive(ctx, picked.images)
 	if err != nil {
@@ -65,6 +69,26 @@ func (p *picked) release() {
 	for _, release := range p.releases {
 		release()
 	}
+}
+
+// checkPlatforms is fault.NotFound for an image that is not for one of the platforms, in a client's words.
+func (p *picked) checkPlatforms(platforms []string) error {
+	for _, text := range platforms {
+		want, own, err := parsePlatform(text)
+		if err != nil {
+			return err
+		}
+		for _, saved := range p.images {
+			name := saved.img.ID
+			if len(saved.tags) > 0 {
+				name = saved.tags[0].Familiar()
+			}
+			if err := checkSuits(name, saved.img, want, own); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addRef takes in what one ref means.

@@ -399,6 +399,21 @@ index_of() {
   done
 }
 
+@test "save and others for a platform: each image that a name leads to counts, and no value is none" {
+  name=$(unique app)
+  moss tag busybox "$name:1"
+  moss tag busybox "$name:2"
+  platform() { jq -rn --arg arch "$1" '{os: "linux", architecture: $arch} | tojson | @uri'; }
+  answers 200 GET "/images/get?names=$name&platform=$(platform "$(go_arch)")"
+  expect equal "$(tar xOf "$BATS_TEST_TMPDIR/body" manifest.json | jq -c '.[0].RepoTags')" "[\"$name:1\",\"$name:2\"]"
+  answers 404 GET "/images/get?names=$name&platform=$(platform mips64)"
+  expect --in "$(in_body -r .message)" contains "$name:1 was found but does not match the specified platform: wanted linux/mips64"
+  for path in "$name:1/json?manifests=1" "$name:1/history?" "$name:1/get?" "get?names=$name"; do
+    answers 200 GET "/images/$path&platform="
+  done
+  moss rmi "$name:1" "$name:2"
+}
+
 @test "distribution: what a registry has under a name, of images and indexes; nothing is fetched" {
   index_of one
   digest=$(skopeo inspect --no-tags --tls-verify=false --format '{{.Digest}}' "docker://$PLAIN/lib/box:one")

@@ -104,7 +104,10 @@ func (f *images) Tag(_ context.Context, ref, repo, tag string) error {
 
 func (f *images) Prune(_ context.Context, filters map[string][]string) ([]image.Removed, int64, error) {
 	f.said = fmt.Sprintf("prune %v", filters)
-	return []image.Removed{{Untagged: "a:b"}, {Deleted: "sha256:1"}}, 9, f.err
+	if f.err != nil {
+		return nil, 0, f.err
+	}
+	return []image.Removed{{Untagged: "a:b"}, {Deleted: "sha256:1"}}, 9, nil
 }
 
 func (f *images) Load(ctx context.Context, src io.Reader, opt image.LoadOptions, progress func(image.Progress)) error {
@@ -127,8 +130,15 @@ func (f *images) Load(ctx context.Context, src io.Reader, opt image.LoadOptions,
 	return f.late
 }
 
-func (f *images) Save(_ context.Context, refs []string, open func() (io.Writer, error)) error {
+func (f *images) Save(ctx context.Context, refs []string, opt image.SaveOptions, open func() (io.Writer, error)) error {
 	f.said = fmt.Sprintf("save %q", refs)
+	for _, platform := range opt.Platforms {
+		for _, ref := range refs {
+			if err := f.CheckPlatform(ctx, ref, platform); err != nil {
+				return err
+			}
+		}
+	}
 	if f.err != nil {
 		return f.err
 	}

@@ -39,7 +39,7 @@ type ImageArchives interface {
 	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
 	Load(ctx context.Context, src io.Reader, opt image.LoadOptions, progress func(image.Progress)) error
 	// Save calls open once it is sure that all images are there. An error before that is a status.
-	Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error
+	Save(ctx context.Context, refs []string, opt image.SaveOptions, open func() (io.Writer, error)) error
 }
 
 // Registries is what the endpoints need of other machines' images. progress is as with ImageArchives.
@@ -105,21 +105,34 @@ func (h *Handler) addSharedSizes(c *route.Call, list []*types.ImageSummary) erro
 	return nil
 }
 
-// checkPlatforms holds images against the platforms that a parameter names in JSON, as OCI has them: an image is for one platform
-// here. fault.NotFound if it is for another one.
-func (h *Handler) checkPlatforms(c *route.Call, param string, platforms []string, refs ...string) error {
-	for _, text := range platforms {
-		words, err := readPlatform(param, text)
-		if err != nil {
+// checkPlatforms holds an image against the platforms that a parameter names: it is for one here. fault.NotFound if it is for
+// another one.
+func (h *Handler) checkPlatforms(c *route.Call, param string, texts []string, ref string) error {
+	platforms, err := readPlatforms(param, texts)
+	if err != nil {
+		return err
+	}
+	for _, words := range platforms {
+		if err := h.images.CheckPlatform(c.Ctx(), ref, words); err != nil {
 			return err
-		}
-		for _, ref := range refs {
-			if err := h.images.CheckPlatform(c.Ctx(), ref, words); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// askedPlatforms are the values of the parameter platform, which counts as not there without a value.
+func askedPlatforms(c *route.Call) []string { return dropEmpty(c.Texts("platform")) }
+
+// readPlatforms turns platforms in JSON into a client's words.
+func readPlatforms(param string, texts []string) (platforms []string, err error) {
+	for _, text := range texts {
+		words, err := readPlatform(param, text)
+		if err != nil {
+			return nil, err
+		}
+		platforms = append(platforms, words)
+	}
+	return platforms, nil
 }
 
 // readPlatform turns a platform in JSON, as OCI has it, into a client's words.
@@ -139,10 +152,10 @@ func readPlatform(param, text string) (words string, err error) {
 }
 
 func (h *Handler) imageInspect(c *route.Call) error {
-	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), c.Param("name")); err != nil {
+	if err := h.checkPlatforms(c, "platform", askedPlatforms(c), c.Param("name")); err != nil {
 		return err
 	}
-	if c.Bool("manifests") && len(c.Texts("platform")) > 0 {
+	if c.Bool("manifests") && len(askedPlatforms(c)) > 0 {
 		return fault.Invalid("conflicting options: manifests and platform options cannot both be set")
 	}
 	i, err := h.images.Get(c.Ctx(), c.Param("name"))
@@ -172,7 +185,7 @@ func (h *Handler) imageRemove(c *route.Call) error {
 }
 
 func (h *Handler) imageHistory(c *route.Call) error {
-	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), c.Param("name")); err != nil {
+	if err := h.checkPlatforms(c, "platform", askedPlatforms(c), c.Param("name")); err != nil {
 		return err
 	}
 	steps, err := h.images.History(c.Ctx(), c.Param("name"))

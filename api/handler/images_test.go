@@ -177,6 +177,24 @@ func TestLaterImages(t *testing.T) {
 	}
 }
 
+// TestAPlatformWithoutAValueIsNone: clients send the parameter so where they have nothing to say.
+func TestAPlatformWithoutAValueIsNone(t *testing.T) {
+	a := newAPI(t)
+	a.images.found = &image.Image{ID: "sha256:1"}
+	for _, call := range []string{
+		"GET /v1.51/images/a/json?manifests=1&platform=", "GET /images/a/history?platform=", "GET /images/a/get?platform=",
+		"GET /images/get?names=a&platform=", "POST /images/load?platform=", "POST /images/a/push?platform=",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		if status, body := a.ask(method, path, "{}"); status != 200 {
+			t.Errorf("%s = %d %s", call, status, body)
+		}
+	}
+	if status, body := a.ask("DELETE", "/images/a?platforms=", ""); status != 400 {
+		t.Errorf("removal of a platform without a value = %d %s, want 400: it would be the whole image", status, body)
+	}
+}
+
 func TestDistribution(t *testing.T) {
 	a := newAPI(t)
 	for path, want := range map[string]string{

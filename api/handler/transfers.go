@@ -58,13 +58,13 @@ func (h *Handler) imagePush(c *route.Call) error {
 
 // onePlatform returns the platform that the parameter platform has in JSON, in a client's words; empty without one.
 func onePlatform(c *route.Call) (words string, err error) {
-	switch texts := c.Texts("platform"); len(texts) {
-	case 0:
-		return "", nil
-	case 1:
-		return readPlatform("platform", texts[0])
+	switch platforms, err := readPlatforms("platform", askedPlatforms(c)); {
+	case err != nil || len(platforms) == 0:
+		return "", err
+	case len(platforms) == 1:
+		return platforms[0], nil
 	default:
-		return "", fault.Invalid("invalid value for platform: there are %d of them, want one", len(texts))
+		return "", fault.Invalid("invalid value for platform: there are %d of them, want one", len(platforms))
 	}
 }
 
@@ -125,10 +125,11 @@ func (h *Handler) imagesSave(c *route.Call) error {
 }
 
 func (h *Handler) sendImages(c *route.Call, names []string) error {
-	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), names...); err != nil {
+	platforms, err := readPlatforms("platform", askedPlatforms(c))
+	if err != nil {
 		return err
 	}
-	return h.archives.Save(c.Ctx(), names, func() (io.Writer, error) {
+	return h.archives.Save(c.Ctx(), names, image.SaveOptions{Platforms: platforms}, func() (io.Writer, error) {
 		c.Writer().Header().Set("Content-Type", compat.Tar)
 		c.Writer().WriteHeader(http.StatusOK)
 		return c.Writer(), nil

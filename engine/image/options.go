@@ -13,6 +13,11 @@ type LoadOptions struct {
 	Platform string // os[/arch[/variant]] that each image must be for; empty: what this machine runs comes first, any will do
 }
 
+// SaveOptions describes an archive of images that is written.
+type SaveOptions struct {
+	Platforms []string // os[/arch[/variant]], for all of which each image must be
+}
+
 // ImportOptions describes an image made from a root filesystem archive.
 type ImportOptions struct {
 	Source  string   // URL of the archive; empty: it is handed over

@@ -25,7 +25,7 @@ func (r *Runner) RecoverRecord(ctx context.Context, dir string, called error) er
 
 // SetLimits makes a runner less patient than usual: the tests know which shim hangs.
 func (r *Runner) SetLimits(answer, sign, end time.Duration) {
-	r.limits.answer, r.limits.sign, r.limits.end = answer, sign, end
+	r.limits.answer, r.limits.ready, r.limits.sign, r.limits.end = answer, answer, sign, end
 }
 
 // Waits reports whether somebody waits for the task's end.

@@ -25,7 +25,7 @@ import (
 type limits struct {
 	answer time.Duration // to a request that is memory work, from connecting to the last byte of the answer
 	sign   time.Duration // how often a shim at work on a long request is asked for a sign of life
-	ready  time.Duration // for a new shim to serve: programs are loaded and logs opened from disks that may be slow
+	ready  time.Duration // for a new shim to serve, or one that begins a program to go on: disks may be slow
 	end    time.Duration // for processes to go after SIGKILL
 }
 
@@ -58,16 +58,18 @@ func (t *transport) askBounded(ctx context.Context, req proto.Request) (proto.Re
 	switch req.Op {
 	case proto.OpWait:
 		return t.askUnbounded(ctx, req)
-	case proto.OpStart, proto.OpPause, proto.OpResume, proto.OpUpdate, proto.OpPids:
-		return t.askWorking(ctx, req)
+	case proto.OpStart, proto.OpPause, proto.OpResume, proto.OpUpdate:
+		// While the shim begins the runtime, which a slow disk may have to give, it answers nothing: it has one processor.
+		return t.askWorking(ctx, req, t.runner.limits.ready)
+	case proto.OpPids:
+		return t.askWorking(ctx, req, t.runner.limits.answer)
 	case proto.OpAttach, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete, proto.OpHold, proto.OpExec:
 	}
-	return t.askPrompt(ctx, req)
+	return t.askPrompt(ctx, req, t.runner.limits.answer)
 }
 
-// askPrompt makes a request that is answered at once. When it is not, the request for the task's end ends as well.
-func (t *transport) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, error) {
-	limit := t.runner.limits.answer
+// askPrompt makes a request that is answered within limit. When it is not, the request for the task's end ends as well.
+func (t *transport) askPrompt(ctx context.Context, req proto.Request, limit time.Duration) (proto.Reply, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
 	defer cancel()
 	reply, err := t.askUnbounded(bounded, req)
@@ -75,8 +77,8 @@ func (t *transport) askPrompt(ctx context.Context, req proto.Request) (proto.Rep
 	return reply, err
 }
 
-// askWorking makes a request that may take long. It ends when the shim gives no sign of life.
-func (t *transport) askWorking(ctx context.Context, req proto.Request) (proto.Reply, error) {
+// askWorking makes a request that may take long. It ends when the shim gives no sign of life within limit.
+func (t *transport) askWorking(ctx context.Context, req proto.Request, limit time.Duration) (proto.Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	defer func() {
@@ -93,7 +95,7 @@ func (t *transport) askWorking(ctx context.Context, req proto.Request) (proto.Re
 				return
 			case <-tick.C:
 			}
-			if _, err := t.askPrompt(ctx, proto.Request{Op: proto.OpStatus}); errors.Is(err, task.ErrSilent) {
+			if _, err := t.askPrompt(ctx, proto.Request{Op: proto.OpStatus}, limit); errors.Is(err, task.ErrSilent) {
 				cancel(err)
 			}
 		}

@@ -3,8 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"moss/engine/shim/proto"
+	"moss/engine/task"
 )
 
 // overdue is a context whose deadline has passed and which ends just after it was asked whether it has.
@@ -28,5 +34,50 @@ func TestDialAtTheDeadline(t *testing.T) {
 	shim := &transport{dir: t.TempDir()}
 	if _, err := shim.dialOnce(overdue{ctx, func() { cancel(silence) }}); !errors.Is(err, silence) {
 		t.Errorf("dialing at the deadline = %v, want %v", err, silence)
+	}
+}
+
+// serveSlowly is a shim that has one request at work and gives no sign of life before it has answered that. It answers when
+// its silence is over, and never if whoever asks for a sign gives up before.
+func serveSlowly(t *testing.T, dir string, silence time.Duration) {
+	t.Helper()
+	socket, err := net.Listen("unix", filepath.Join(dir, proto.SocketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	go func() {
+		var conns [2]net.Conn // of the request, and of the question for a sign
+		for i := range conns {
+			if conns[i], err = socket.Accept(); err != nil {
+				return
+			}
+			defer func() { _ = conns[i].Close() }()
+			var req proto.Request
+			if proto.Read(conns[i], &req) != nil {
+				return
+			}
+		}
+		_ = conns[1].SetReadDeadline(time.Now().Add(silence))
+		if _, err := conns[1].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = proto.Write(conns[0], proto.Reply{State: &proto.Record{Pid: 7}})
+		}
+		_, _ = conns[0].Read(make([]byte, 1)) // until the engine hangs up
+	}()
+}
+
+// TestTheRuntimeIsGivenTime: a shim that begins the runtime may be silent for longer than one at other work.
+func TestTheRuntimeIsGivenTime(t *testing.T) {
+	for op, want := range map[proto.Op]error{
+		proto.OpStart: nil, proto.OpPause: nil, proto.OpResume: nil, proto.OpUpdate: nil, proto.OpPids: task.ErrSilent,
+	} {
+		t.Run(string(op), func(t *testing.T) {
+			runner := &Runner{limits: limits{answer: 50 * time.Millisecond, sign: time.Millisecond, ready: time.Minute}}
+			shim := runner.newTask("a", t.TempDir()).shim
+			serveSlowly(t, shim.dir, 500*time.Millisecond)
+			if _, err := shim.callShim(t.Context(), proto.Request{Op: op}); !errors.Is(err, want) {
+				t.Errorf("%s = %v, want %v", op, err, want)
+			}
+		})
 	}
 }

@@ -327,15 +327,42 @@ TABLE
   moss rm -f "$name"
 }
 
+# numbers FILE: the numbers at the ends of an answer's lines. shows FILE NUMBERS: whether it has these and no others yet.
+numbers() { sed '1,/^$/d' "$1" | grep -o '[0-9]*$' | xargs; }
+shows() { [ "$(numbers "$1")" = "$2" ]; }
+
+# attach_logs ID: joins a container's log and streams in the background, as $viewer, which writes into $seen.
+attach_logs() {
+  seen=$BATS_TEST_TMPDIR/seen
+  raw attach "$1" 'logs=1&stream=1&stdout=1&stderr=1' --upgrade >"$seen" 3>&- &
+  viewer=$!
+}
+
 @test "attach with logs gives what was written before, then what comes, once" {
   name=$(unique logs)
-  id=$(make "$name" '"Cmd":["sh","-c","for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done"]')
+  id=$(make "$name" '"Cmd":["sh","-c","'"$on_tell"'; echo 1; echo 2; until [ $told ]; do sleep 0.05; done; echo 3; echo 4"]')
   api POST "/containers/$id/start"
-  eventually 10 log_has "$name" 3
-  run raw attach "$id" 'logs=1&stream=1&stdout=1&stderr=1' --upgrade
-  expect --in "$(sed '1,/^$/d' <<<"$output" | grep -o '[0-9]*$' | xargs)" output "1 2 3 4 5 6 7 8"
-  run raw attach "$id" 'logs=1&stdout=1' --upgrade
-  expect --in "$(sed '1,/^$/d' <<<"$output" | grep -o '[0-9]*$' | xargs)" output "1 2 3 4 5 6 7 8"
+  eventually 10 log_has "$name" 2
+  attach_logs "$id"
+  eventually 10 shows "$seen" "1 2"
+  tell "$name"
+  wait $viewer
+  expect equal "$(numbers "$seen")" "1 2 3 4"
+  raw attach "$id" 'logs=1&stdout=1' --upgrade >"$seen"
+  expect equal "$(numbers "$seen")" "1 2 3 4"
+  moss rm -f "$name"
+}
+
+@test "attach with logs to a container at rest gives its log at once, and later what it writes when it starts again" {
+  name=$(unique rest)
+  id=$(make "$name" '"Cmd":["sh","-c","echo 1; echo 2"]')
+  api POST "/containers/$id/start"
+  eventually 10 is_exited "$name"
+  attach_logs "$id"
+  eventually 10 shows "$seen" "1 2"
+  api POST "/containers/$id/start"
+  wait $viewer
+  expect equal "$(numbers "$seen")" "1 2 1 2"
   moss rm -f "$name"
 }
 

@@ -28,7 +28,7 @@ type Viewers struct {
 // viewer is a client that attached before the container's start.
 type viewer struct {
 	req    task.Attach
-	joined chan runView // gets the view at the start; closed when the container goes
+	joined chan seen // gets the view at the start; closed when the container goes
 }
 
 // runView is what a client sees of one run of a container.
@@ -50,8 +50,9 @@ type hangup interface {
 }
 
 // Attach connects a client to the container's streams. open is called once the view has been joined: it answers the
-// client and returns its connection, which Attach closes. A container that does not run yet is waited for: nothing that
-// it writes is lost. Attach returns when the container has ended, the client has gone or has typed its detach keys.
+// client and returns its connection, which Attach closes. A container that does not run is waited for: its log, if that is
+// asked for, comes at once, and nothing that it writes then is lost. Attach returns when the container has ended, the client
+// has gone or has typed its detach keys.
 //
 // Errors before open are the caller's to report: fault.NotFound, fault.Conflict (paused), fault.Invalid.
 func (v *Viewers) Attach(
@@ -66,12 +67,12 @@ func (v *Viewers) Attach(
 		return fault.Conflict("Container %s is paused. Unpause the container before attach", ref)
 	}
 	if !opt.Stream {
-		return v.replayLog(ctx, r, opt, nil, open)
+		return v.serveLog(ctx, r, opt, open)
 	}
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
 	}
-	waiting := &viewer{req: req, joined: make(chan runView, 1)}
+	waiting := &viewer{req: req, joined: make(chan seen, 1)}
 	var ended task.Task
 	for {
 		now, ok := c.addViewer(waiting, ended)
@@ -96,23 +97,31 @@ func (v *Viewers) Attach(
 	}
 }
 
+// serveLog serves a client that asks for the log alone.
+func (v *Viewers) serveLog(
+	ctx context.Context, r *container.Record, opt container.AttachOptions, open func() (io.ReadWriteCloser, error),
+) error {
+	conn, err := open()
+	if err != nil {
+		return err
+	}
+	if err := v.replayLog(ctx, r, opt, logs.ReadOptions{}, conn); err != nil {
+		return err
+	}
+	return session.End(conn)
+}
+
 // serveJoined serves a client whose streams are joined.
 func (v *Viewers) serveJoined(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what seen, open func() (io.ReadWriteCloser, error),
 ) error {
 	defer what.streams.Close() //nolint:errcheck // the view ends either way
-	opened := func() (io.ReadWriteCloser, error) {
-		conn, err := open()
-		if err == nil {
-			publishEvent(v.events, "attach", c.record())
-		}
-		return conn, err
-	}
-	if opt.Logs {
-		return v.replayLog(ctx, c.record(), opt, &what, opened)
-	}
-	conn, err := opened()
+	conn, err := open()
 	if err != nil {
+		return err
+	}
+	publishEvent(v.events, "attach", c.record())
+	if err := v.replayLog(ctx, c.record(), opt, logs.ReadOptions{StopAt: what.mark}, conn); err != nil {
 		return err
 	}
 	v.copyStreams(ctx, c, opt, what.runView, conn)
@@ -134,18 +143,31 @@ func (overStreams) CloseWrite() error { return nil }
 // Close has nothing to end.
 func (overStreams) Close() error { return nil }
 
-// viewLater serves a client that came before the start: it is answered at once and joined when the start comes.
+// viewLater serves a client that came before the start: it is answered at once, with the log if it asks for that, and joined
+// when the start comes.
 func (v *Viewers) viewLater(
 	ctx context.Context, c *ctr, opt container.AttachOptions, waiting *viewer,
 	open func() (io.ReadWriteCloser, error),
 ) error {
 	defer c.removeViewer(waiting)
+	now := time.Now() // unless the start has come already, all that the next run writes is younger
+	select {
+	case what, ok := <-waiting.joined:
+		if !ok {
+			return noSuch(c.id)
+		}
+		return v.serveJoined(ctx, c, opt, what, open)
+	default:
+	}
 	conn, err := open()
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // the client may have closed it already
 	publishEvent(v.events, "attach", c.record())
+	if err := v.replayLog(ctx, c.record(), opt, logs.ReadOptions{Until: now}, conn); err != nil {
+		return err
+	}
 
 	gone := make(chan struct{})
 	if h, ok := conn.(hangup); ok {
@@ -155,7 +177,7 @@ func (v *Viewers) viewLater(
 	case what, ok := <-waiting.joined:
 		if ok {
 			defer what.streams.Close() //nolint:errcheck // the view ends either way
-			v.copyStreams(ctx, c, opt, what, conn)
+			v.copyStreams(ctx, c, opt, what.runView, conn)
 		}
 	case <-gone:
 	case <-ctx.Done():
@@ -179,8 +201,8 @@ func (c *ctr) removeViewer(v *viewer) {
 func (c *ctr) joinViewers(ctx context.Context, t task.Task) {
 	now := run{t, c.nextEnd()}
 	for _, v := range c.takeViewers() {
-		if streams, _, err := t.Attach(ctx, v.req); err == nil {
-			v.joined <- runView{streams, now}
+		if streams, mark, err := t.Attach(ctx, v.req); err == nil {
+			v.joined <- seen{runView{streams, now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}
 		} else {
 			close(v.joined)
 		}
@@ -243,40 +265,26 @@ type seen struct {
 	mark *logs.Mark // up to where the log is read; nil: to its end
 }
 
-// replayLog sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
-// the stream too.
+// replayLog sends the log if it is asked for and can be read; upTo bounds it. An error, which comes after the answer has
+// begun, is told in the stream too.
 func (v *Viewers) replayLog(
-	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen,
-	open func() (io.ReadWriteCloser, error),
+	ctx context.Context, r *container.Record, opt container.AttachOptions, upTo logs.ReadOptions, conn io.ReadWriteCloser,
 ) error {
-	conn, err := open()
-	if err != nil {
-		return err
+	if !opt.Logs || !r.LogReadable() {
+		return nil
 	}
-	if opt.Logs && r.LogReadable() {
-		if err := v.sendLog(ctx, r, opt, after, conn); err != nil {
-			return v.sendFailure(r, err, conn)
-		}
-	}
-	if after == nil {
-		return session.End(conn)
-	}
-	c, err := v.index.find(r.ID)
-	if err != nil {
+	if err := v.sendLog(ctx, r, opt, upTo, conn); err != nil {
 		return v.sendFailure(r, err, conn)
 	}
-	v.copyStreams(ctx, c, opt, after.runView, conn)
 	return nil
 }
 
-// sendLog sends the log, up to where the view after it begins.
+// sendLog sends the log up to a bound.
 func (v *Viewers) sendLog(
-	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen, conn io.Writer,
+	ctx context.Context, r *container.Record, opt container.AttachOptions, upTo logs.ReadOptions, conn io.Writer,
 ) error {
-	read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
-	if after != nil {
-		read.StopAt = after.mark
-	}
+	read := upTo
+	read.Stdout, read.Stderr, read.Tail = opt.Stdout, opt.Stderr, -1
 	err := v.logs.readLog(ctx, r, read, func(e logs.Entry) error {
 		if r.Config.Tty {
 			_, err := conn.Write(e.Line)

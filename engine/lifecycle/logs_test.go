@@ -1,8 +1,12 @@
 package lifecycle
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"moss/engine/container"
 )
@@ -27,5 +31,31 @@ func TestJournalEndIsOwn(t *testing.T) {
 	w.must(err)
 	if got, want := m.launcher.taskSpec(r, &spec).Log.Path, filepath.Join(m.folders.dataDir(second), "journal.end"); got != want {
 		t.Errorf("end in the journal: %s, want %s", got, want)
+	}
+}
+
+// TestAttachWithLogAtRest: a client that attaches to a container at rest and asks for its log gets what was written before,
+// and from the log nothing of the next run, which may write while the log is read: that comes by the streams.
+func TestAttachWithLogAtRest(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	r, err := m.inventory.Get(id)
+	w.must(err)
+	line := func(text string, at time.Time) string {
+		return fmt.Sprintf(`{"log":"%s\n","stream":"stdout","time":%q}`+"\n", text, at.UTC().Format(time.RFC3339Nano))
+	}
+	log := line("before", time.Now().Add(-time.Minute)) + line("next run", time.Now().Add(time.Hour))
+	w.must(os.WriteFile(r.LogPath, []byte(log), 0o600))
+	client, attached := w.view(m, id, container.AttachOptions{Stream: true, Logs: true, Stdout: true, Stderr: true})
+	const want = "\x01\x00\x00\x00\x00\x00\x00\x07before\n"
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(client, got); err != nil || string(got) != want {
+		t.Fatalf("client sees %q, %v, want %q", got, err, want)
+	}
+	w.must(m.Remove(t.Context(), id, container.RemoveOptions{}))
+	w.must(<-attached)
+	if rest, err := io.ReadAll(client); err != nil || len(rest) != 0 {
+		t.Errorf("client sees %q after that, %v, want nothing", rest, err)
 	}
 }

@@ -86,7 +86,7 @@ def attach(a):
         if header[1:4] != b"\0\0\0":
             sys.exit(f"bad frame header {header!r}")
         payload = reader.exactly(int.from_bytes(header[4:], "big"))
-        print(header[0], payload.decode(), end="" if payload.endswith(b"\n") else "\n")
+        print(header[0], payload.decode(), end="" if payload.endswith(b"\n") else "\n", flush=True)
     if reader.rest:
         sys.exit(f"bytes after the last frame: {reader.rest!r}")
 

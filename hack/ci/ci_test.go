@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envStage) != "" { // this program is the process of a stage too
-		os.Exit(runCommand(context.Background(), os.Args[1:]))
+		main()
 	}
 	os.Exit(m.Run())
 }
@@ -83,10 +83,21 @@ func TestAFailureIsToldAndNothingElseIsLeftOut(t *testing.T) {
 	}
 }
 
+// A stage that hangs is ended, and nothing of it is left.
 func TestAStageThatHangsIsEnded(t *testing.T) {
-	results, _ := runTable(t, stage{name: "slow", lane: "1", limit: 100 * time.Millisecond, command: shell("sleep 1000 & wait")})
-	if err := results["slow"].err; err == nil || !strings.Contains(err.Error(), "not done within 100ms") {
+	asleep := fmt.Sprintf("sleep 1000.%d", os.Getpid())
+	results, _ := runTable(t, stage{name: "slow", lane: "1", limit: time.Second, command: shell(asleep + " & wait")})
+	if err := results["slow"].err; err == nil || !strings.Contains(err.Error(), "not done within 1s") {
 		t.Errorf("got %v, want that it was not done", err)
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("processes: %d, %v", len(files), err)
+	}
+	for _, file := range files {
+		if words, err := os.ReadFile(file); err == nil && strings.Contains(strings.ReplaceAll(string(words), "\x00", " "), asleep) {
+			t.Errorf("left: %s %q", file, words)
+		}
 	}
 }
 

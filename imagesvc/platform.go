@@ -119,9 +119,14 @@ func suitsPlatform(p image.Platform, own bool, other image.Platform) bool {
 	return slices.Contains(candidatePlatforms(p, own), other.NormalForm())
 }
 
-// checkSuits is fault.NotFound for an image, named ref, that is not made for want. For own see candidatePlatforms.
-func checkSuits(ref string, img *image.Image, want image.Platform, own bool) error {
-	if has := img.Platform(); !suitsPlatform(want, own, has) {
+// checkPlatform is fault.NotFound for an image, named ref, that is not for the platform in a client's words, in which
+// fault.Invalid finds a mistake. No words ask for nothing.
+func checkPlatform(ref string, img *image.Image, text string) error {
+	want, anyPlatform, err := parsePlatform(text)
+	if err != nil || anyPlatform {
+		return err
+	}
+	if has := img.Platform(); !suitsPlatform(want, false, has) {
 		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
 			ref, want, has)
 	}

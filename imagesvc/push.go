@@ -110,7 +110,7 @@ func (s *Transfers) toPush(ctx context.Context, opts image.PushOptions) ([]image
 			if !all && name.Tag() != ref.Tag() {
 				continue
 			}
-			if err := checkPushed(name, img, opts.Platform); err != nil {
+			if err := checkPlatform(name.Familiar(), img, opts.Platform); err != nil {
 				return nil, err
 			}
 			here = append(here, name)
@@ -124,15 +124,6 @@ func (s *Transfers) toPush(ctx context.Context, opts image.PushOptions) ([]image
 	}
 	slices.SortFunc(here, func(a, b image.Ref) int { return strings.Compare(a.Tag(), b.Tag()) })
 	return here, nil
-}
-
-// checkPushed is fault.NotFound for an image that is not for the platform which is asked for, if one is.
-func checkPushed(name image.Ref, img *image.Image, platform string) error {
-	want, anyPlatform, err := parsePlatform(platform)
-	if err != nil || anyPlatform {
-		return err
-	}
-	return checkSuits(name.Familiar(), img, want, false)
 }
 
 // push sends one name.

@@ -74,16 +74,12 @@ func (p *picked) release() {
 // checkPlatforms is fault.NotFound for an image that is not for one of the platforms, in a client's words.
 func (p *picked) checkPlatforms(platforms []string) error {
 	for _, text := range platforms {
-		want, own, err := parsePlatform(text)
-		if err != nil {
-			return err
-		}
 		for _, saved := range p.images {
 			name := saved.img.ID
 			if len(saved.tags) > 0 {
 				name = saved.tags[0].Familiar()
 			}
-			if err := checkSuits(name, saved.img, want, own); err != nil {
+			if err := checkPlatform(name, saved.img, text); err != nil {
 				return err
 			}
 		}

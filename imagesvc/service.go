@@ -121,15 +121,11 @@ func (s *Service) Get(ctx context.Context, ref string) (*image.Image, error) {
 // CheckPlatform reports as fault.NotFound that an image is missing or is not for a platform in a client's words, in which
 // fault.Invalid finds a mistake.
 func (s *Service) CheckPlatform(ctx context.Context, ref, text string) error {
-	want, own, err := parsePlatform(text)
-	if err != nil {
-		return err
-	}
 	img, err := s.store.Get(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return checkSuits(ref, img, want, own)
+	return checkPlatform(ref, img, text)
 }
 
 // publishEvent tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).

@@ -21,7 +21,7 @@ import (
 const exitStopped = 3
 
 // statusTimeout is how long status waits for an engine's answer before it says that none comes.
-const statusTimeout = 10 * time.Second
+const statusTimeout = 30 * time.Second
 
 func (a *app) engineStartCommand() *cobra.Command {
 	return &cobra.Command{

@@ -25,8 +25,8 @@ const (
 	// MaxName is the length of the longest name; bytes.
 	MaxName = 128
 
-	batch   = 64              // descriptors in one message; the kernel takes 253
-	patient = 5 * time.Second // for the other side to take a message, or to send one
+	batch   = 64               // descriptors in one message; the kernel takes 253
+	patient = 30 * time.Second // for the other side to take a message, or to send one
 )
 
 // A message is one of these letters and, for put and drop, a name; for held, names with a zero byte between, as many as

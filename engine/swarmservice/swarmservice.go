@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	answerLimit = 10 * time.Second       // for the first answer of moss-swarm
+	answerLimit = 30 * time.Second       // for the first answer of moss-swarm
 	firstDelay  = 100 * time.Millisecond // before a start that follows a crash in the first second; doubles
 	lastDelay   = 10 * time.Second
 	young       = time.Second

@@ -16,7 +16,7 @@ import (
 
 const (
 	// startWait is how long a program may take until it carries packets.
-	startWait = 10 * time.Second
+	startWait = 30 * time.Second
 	// pipeWait is how long an ended program's output may stay open: whatever else holds it is not waited for.
 	pipeWait = time.Second
 	// tailSize in bytes is how much of a program's last words is kept.

@@ -20,7 +20,7 @@ import (
 const (
 	startTimeout = 60 * time.Second      // a first start makes the store on a slow disk
 	startPoll    = 10 * time.Millisecond // between two looks at the socket
-	unitTimeout  = 3 * time.Second       // for systemctl, which may hang with a broken user bus
+	unitTimeout  = 10 * time.Second      // for systemctl, which may hang with a broken user bus
 	quietTime    = 2 * time.Second       // before a person is told that the engine does not answer
 	pingTimeout  = time.Second           // for the ping that finds out
 )

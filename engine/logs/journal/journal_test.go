@@ -226,7 +226,7 @@ func TestRead(t *testing.T) {
 		{"tail", "--lines=2", logs.ReadOptions{Stdout: true, Stderr: true, Tail: 2}, []string{one, two, part}},
 		{"none", "", logs.ReadOptions{Stdout: true}, nil},
 		{"since", "--since=@1795255201", since, []string{two, part}},
-		{"until", "--until=@1795255204", until, []string{one, two}},
+		{"until", "--until=@1795255211", until, []string{one, two}},
 	} {
 		if err := os.WriteFile(args, nil, 0o600); err != nil {
 			t.Fatal(err)

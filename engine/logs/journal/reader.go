@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	settleLimit = 3 * time.Second       // how long the journal gets to store what was sent to it, and for each entry to come
+	settleLimit = 10 * time.Second      // how long the journal gets to store what was sent to it, and for each entry to come
 	settleStep  = 50 * time.Millisecond // between two looks
 	maxEntry    = 4 << 20               // bytes of one entry in journalctl's JSON: every byte of a line may take four
 )

@@ -83,12 +83,12 @@ health_status: healthy"
 }
 
 @test "docker run's flags; the check runs as the container does" {
-  dock run -d --name "$box" -e TOKEN=yes -w /var/www --health-interval 200ms --health-timeout 5s --health-retries 1 \
+  dock run -d --name "$box" -e TOKEN=yes -w /var/www --health-interval 200ms --health-timeout 600s --health-retries 1 \
     --health-cmd 'echo $TOKEN; pwd; id -u' busybox sleep 100
   eventually 10 health_is healthy
   expect equal "$(health '.Log[0].Output')" '"yes\n/var/www\n0\n"'
   expect equal "$(moss inspect "$box" | jq -c '.[0].Config.Healthcheck')" \
-    '{"Interval":200000000,"Retries":1,"Test":["CMD-SHELL","echo $TOKEN; pwd; id -u"],"Timeout":5'$sec'}'
+    '{"Interval":200000000,"Retries":1,"Test":["CMD-SHELL","echo $TOKEN; pwd; id -u"],"Timeout":600'$sec'}'
 }
 
 @test "limits: below a millisecond, negative, of no kind" {

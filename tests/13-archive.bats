@@ -484,7 +484,7 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   name=$(unique load)
   dock create --name "$name" busybox true >/dev/null
   truncate -s 1000M "$BATS_TEST_TMPDIR/big"
-  tar -C "$BATS_TEST_TMPDIR" -cf - big | curl -sS --max-time 120 --unix-socket "$MOSS_SOCK" -T - -o /dev/null -w '%{http_code}' \
+  tar -C "$BATS_TEST_TMPDIR" -cf - big | curl -sS --max-time 600 --unix-socket "$MOSS_SOCK" -T - -o /dev/null -w '%{http_code}' \
     "http://moss/v1.24/containers/$name/archive?path=/" >"$BATS_TEST_TMPDIR/code" 3>&- 4>&- &
   upload=$!
   answers=0

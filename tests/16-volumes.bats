@@ -435,7 +435,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   maker=$!
   span=400
   ids() { grep -cE '^[0-9a-f]{64}$' "$BATS_TEST_TMPDIR/ids"; }
-  more() { [ "$(ids)" -gt $((seen + 1)) ]; }
+  more() { [ "$(ids)" -gt $((seen + 3)) ]; }
   for _ in $(seq "${MOSS_CHANCE_ROUNDS:-3}"); do
     seen=$(ids || true)
     eventually 20 more

@@ -248,8 +248,11 @@ EOT
   # Without StdinOnce the input stays open for the next client.
   run api POST "/containers/create?name=$name" '{"Image":"busybox","OpenStdin":true,"Cmd":["sh","-c","cat; echo end of input"]}'
   moss start "$name"
-  echo first | timeout -s KILL 2 "$moss_bin/moss" --host "unix://$MOSS_SOCK" attach "$name" >/dev/null || true
+  echo first | "$moss_bin/moss" --host "unix://$MOSS_SOCK" attach "$name" >/dev/null 3>&- &
+  client=$!
   eventually 10 log_has "$name" first
+  kill -KILL "$client"
+  wait "$client" || true
   is_running "$name"
   moss rm -f "$name"
 }

@@ -231,7 +231,7 @@ details() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v${2
   moss rm "$name"
   moss run -d --name "$name" --log-opt mode=non-blocking busybox sh -c 'i=0; until [ -e /end ]; do i=$((i+1)); echo line $i; sleep 0.01; done'
   eventually 10 log_has "$name" "line 3"
-  curl -sS --max-time 60 -X POST --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" >"$BATS_TEST_TMPDIR/seen" &
+  curl -sS --max-time 180 -X POST --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" >"$BATS_TEST_TMPDIR/seen" &
   eventually 10 grep -qa "line 9" "$BATS_TEST_TMPDIR/seen"
   moss exec "$name" touch /end
   wait $!

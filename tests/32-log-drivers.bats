@@ -273,10 +273,9 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
   for _ in $(seq 50); do
     name=$(unique log)
     names+=("$name")
-    moss create --name "$name" --log-driver syslog --log-opt syslog-address="unix://$SYSLOG_SOCKET" busybox sh -c "$(counts "$name" 500)"
+    moss create --name "$name" --log-driver syslog --log-opt syslog-address="unix://$SYSLOG_SOCKET" busybox sh -c "$(counts "$name" 500); exec sleep 1000"
   done
-  moss start "${names[@]}"
-  moss wait "${names[@]}"
+  CLIENT_SECONDS=600 moss start "${names[@]}"
   for name in "${names[@]}"; do eventually 60 in_order "$name" syslog 500; done
-  moss rm "${names[@]}"
+  CLIENT_SECONDS=600 moss rm -f "${names[@]}"
 }

@@ -196,7 +196,7 @@ pruned() { api POST "/networks/prune?filters=$(filters label "own=$net")" | head
   eventually 30 runs "$id" 1
   other=$(container)
   for host in "$name" "$name.$net-1" db store "tasks.$name" "${vip%/*}" "${addr%/*}"; do
-    run moss exec "$other" timeout 10 wget -qO- "http://$host/cgi-bin/who"
+    run moss exec "$other" timeout 60 wget -qO- "http://$host/cgi-bin/who"
     expect status 0
     expect matches '^\[::ffff:10\.213\.16\.'
   done
@@ -251,7 +251,7 @@ EOF
   done
   # A client on the loopback is the node, by its address in the network that carries ports.
   subnet=$(show /networks/ingress '.IPAM.Config[0].Subnet' | jq -r .)
-  expect --in "$(curl -fsS --max-time 5 "http://127.0.0.1:$port/cgi-bin/who")" contains "[::ffff:${subnet%.*}."
+  expect --in "$(curl -fsS --max-time 60 "http://127.0.0.1:$port/cgi-bin/who")" contains "[::ffff:${subnet%.*}."
   run moss service ls --filter "name=$name" --format '{{.Ports}}'
   expect output "*:$port->80/tcp, *:$given->53/udp"
   run dock service ls --filter "name=$name" --format '{{.Ports}}'
@@ -267,8 +267,8 @@ EOF
   eventually 30 runs "$id" 1
   expect equal "$(show "/services/$id" '[.Endpoint.Spec.Mode,.Endpoint.VirtualIPs]')" '["dnsrr",null]'
   addr=$(tasks "service $id" '.[0].NetworksAttachments[0].Addresses[0]' | jq -r .)
-  run moss exec "$(container)" nslookup "$name"
-  expect contains "Address: ${addr%/*}"
+  leads() { [[ $(moss exec "$(container)" nslookup "$name" 2>&1) == *"Address: ${addr%/*}"* ]]; }
+  eventually 10 leads
 }
 
 @test "published ports: what cannot be is refused with the field, and so is a port of another service" {
@@ -302,7 +302,7 @@ EOF
   eventually 20 eval 'on_two version >/dev/null 2>&1'
   moss save busybox | on_two load >/dev/null
   get /swarm | jq -r .JoinTokens.Worker >"$BATS_TEST_TMPDIR/token"
-  on_two swarm join --listen-addr "127.0.0.1:$(free_port)" --advertise-addr 127.0.0.1 --token-file "$BATS_TEST_TMPDIR/token" "$SWARM_ADDR" >/dev/null
+  on_two swarm join --listen-addr "127.0.0.1:$(free_port 2)" --advertise-addr 127.0.0.1 --token-file "$BATS_TEST_TMPDIR/token" "$SWARM_ADDR" >/dev/null
   eventually 20 eval '[ "$(show /nodes "[.[]|select(.Status.State==\"ready\")]|length")" = 2 ]'
   worker=$(show /nodes '[.[]|select(.Spec.Role=="worker")][0].ID' | jq -r .)
   created "$net-1" >/dev/null
@@ -321,8 +321,8 @@ EOF
   done
   # The task on the other node is reached by its name.
   other=$(tasks "service $name-2" '.[0].Status.ContainerStatus.ContainerID' | jq -r .)
-  run moss exec "$other" timeout 10 wget -qO- "http://$name/cgi-bin/who"
-  expect status 0
+  asks_web() { moss exec "$other" timeout 10 wget -qO- "http://$name/cgi-bin/who" >/dev/null 2>&1; }
+  eventually 20 asks_web
   on_two swarm leave >/dev/null
   eventually 30 eval '[ "$(show "/nodes/$worker" .Status.State)" = "\"down\"" ]'
   answers 200 DELETE "/nodes/$worker"

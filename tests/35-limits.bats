@@ -82,7 +82,7 @@ is_exited() { [ "$(state "$1" Status)" = exited ]; }
 
 # bats test_tags=cgroups
 @test "the pids limit keeps a fork bomb in" {
-  run moss run --rm --pids-limit 10 busybox sh -c 'for i in $(seq 12); do sleep 1 & done; wait'
+  run moss run --rm --pids-limit 10 busybox sh -c 'for i in $(seq 12); do sleep 100 & done; wait'
   expect contains "can't fork"
 }
 
@@ -90,7 +90,7 @@ is_exited() { [ "$(state "$1" Status)" = exited ]; }
 @test "the threads of Init's first process do not count against the pids limit" {
   run moss run --rm --init --pids-limit 1 busybox echo there
   expect output there
-  run moss run --rm --init --pids-limit 5 busybox sh -c 'for i in $(seq 30); do sleep 1 & done; wait'
+  run moss run --rm --init --pids-limit 5 busybox sh -c 'for i in $(seq 30); do sleep 100 & done; wait'
   expect contains "can't fork"
 }
 

@@ -93,7 +93,7 @@ lookup() {
   local kind=-type=${3:-a}
   [ "$kind" != -type=ptr ] || kind= # of an address it knows itself
   # shellcheck disable=SC2086 # or nothing
-  moss exec "$1" nslookup $kind "$2" 2>&1 | awk '
+  moss exec "$1" nslookup -timeout=60 -retry=24 $kind "$2" 2>&1 | awk '
     /^Name:/ {on = 1}
     on && /^Address/ {print $NF}
     /name = / {print $NF}
@@ -411,7 +411,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   idle "$web" --network "$net"
   # shellcheck disable=SC2016 # for the container's shell
   moss run -d --name "$asker" --network "$net" busybox sh -c \
-    'while :; do if nslookup -type=a "$0" >/tmp/out 2>&1; then echo good; else echo bad; cat /tmp/out; fi; done' "$db" >/dev/null
+    'while :; do if nslookup -type=a -timeout=60 -retry=24 "$0" >/tmp/out 2>&1; then echo good; else echo bad; cat /tmp/out; fi; done' "$db" >/dev/null
   ip=$(address "$db" "$net")
   eventually 10 log_has "$asker" good
   # The very same sockets go on: what is sent while there is no engine waits in them.

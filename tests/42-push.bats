@@ -297,11 +297,12 @@ PY
   kill -STOP "$server"
   run moss rmi "$B/$name:1"
   removed=$status text=$output
-  kill -KILL "$client" 2>/dev/null || true
+  [ "$removed" = 0 ] || kill -KILL "$client"
   free() { moss rmi "$B/$name:1" >/dev/null 2>&1; }
   [ "$removed" = 0 ] || eventually 20 free
   kill -CONT "$server"
   if [ "$removed" = 0 ]; then # the upload was faster than the signal
+    wait "$client"
     grep -q "digest:" "$BATS_TEST_TMPDIR/out"
   else
     expect --in "$text" contains "is being pushed"

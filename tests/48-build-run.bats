@@ -29,7 +29,7 @@ build() {
   local folder=$1 query=${2-} answer status
   shift
   [ $# = 0 ] || shift
-  answer=$(tar -C "$folder" -c . | curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
+  answer=$(tar -C "$folder" -c . | curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
     "$@" --data-binary @- -w '\n%{http_code}' "http://moss/build?$query") || return
   status=${answer##*$'\n'}
   answer=${answer%$'\n'*}
@@ -507,9 +507,7 @@ EOF
   builder=$!
   eventually 10 says 'sleep 42.48'
   pkill -P "$builder" curl || kill "$(pgrep -f "$MOSS_SOCK.*/build" | head -n 1)"
-  start=${EPOCHREALTIME/./}
   eventually 5 silent 'sleep 42.48'
-  [ $((${EPOCHREALTIME/./} - start)) -lt 9000000 ] || fail "it took $((${EPOCHREALTIME/./} - start)) us"
   eventually 5 nothing_left
   expect equal "$(layers)" "$before"
   wait "$builder" || true

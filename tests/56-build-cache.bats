@@ -28,7 +28,7 @@ build() {
 }
 post() {
   local answer
-  answer=$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" \
+  answer=$(curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" \
     "http://moss/build?$1") || return
   jq -j '.stream // (select(.status) | .status + "\n")' <<<"$answer"
   jq -e -r '.error // .message // empty' <<<"$answer" && return 1
@@ -184,24 +184,29 @@ nothing_left() {
   dockerfile <<'END'
 FROM busybox
 COPY Dockerfile /
-RUN --mount=type=bind,target=/context echo begun SALT; sleep 3
+RUN --mount=type=bind,target=/context trap 'told=yes' USR1; echo begun SALT; until [ $told ]; do sleep 0.05; done
 END
   tar -C "$dir" -cf "$BATS_TEST_TMPDIR/context.tar" .
-  post >"$BATS_TEST_TMPDIR/other" &
+  # live FILE: a build whose answer is in the file as it comes.
+  live() { exec curl -sSN --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" http://moss/build >"$1" 3>&-; }
+  live "$BATS_TEST_TMPDIR/other" &
   other=$!
-  curl -sSN --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" http://moss/build >"$BATS_TEST_TMPDIR/out" &
+  live "$BATS_TEST_TMPDIR/out" &
   client=$!
-  eventually 10 file_has "$BATS_TEST_TMPDIR/out" "begun"
+  eventually 10 file_has "$BATS_TEST_TMPDIR/other" '"begun '
+  eventually 10 file_has "$BATS_TEST_TMPDIR/out" '"begun '
+  expect equal "$(moss ps -q | wc -l)" 1
   kill "$client"
+  tell "$(moss ps -q)"
   wait "$other"
   file_has "$BATS_TEST_TMPDIR/other" "Successfully built"
   eventually 5 nothing_left
 
-  sed -i 's/sleep 3/sleep 60/' "$dir/Dockerfile"
+  sed -i 's/begun/again/' "$dir/Dockerfile"
   tar -C "$dir" -cf "$BATS_TEST_TMPDIR/context.tar" .
-  curl -sSN --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" http://moss/build >"$BATS_TEST_TMPDIR/again" &
+  live "$BATS_TEST_TMPDIR/again" &
   client=$!
-  eventually 10 file_has "$BATS_TEST_TMPDIR/again" "begun"
+  eventually 10 file_has "$BATS_TEST_TMPDIR/again" '"again '
   kill "$client"
   eventually 5 nothing_left
 }

@@ -70,12 +70,12 @@ id_of() { dock image inspect --format '{{.Id}}' "$1"; }
   head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/data"
   tar -C "$BATS_TEST_TMPDIR" -cf "$BATS_TEST_TMPDIR/data.tar" data
   dock import "$BATS_TEST_TMPDIR/data.tar" "$PLAIN/drawn/data:1"
-  run pty 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker push "$PLAIN/drawn/data:1"
+  run shown 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker push "$PLAIN/drawn/data:1"
   expect status 0
   # Cursor up, clear the line, write: the messages of a layer follow each other in one line.
   expect matches '^.\[1A.\[2K.*: Preparing .*: Pushing .*: Pushed '
   dock rmi "$PLAIN/drawn/data:1"
-  run pty 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker pull "$PLAIN/drawn/data:1"
+  run shown 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker pull "$PLAIN/drawn/data:1"
   expect status 0
   expect line 0 $'1: Pulling from drawn/data\r'
   expect matches '^.\[1A.\[2K.*: Pulling fs layer .*: Download complete .*: Pull complete '

@@ -275,6 +275,8 @@ YAML
 }
 # inside SERVICE URL: what the first container of a service gets there.
 inside() { fetch "${project}_$1_1" "$2"; }
+# shows SERVICE URL TEXT: whether that is what it finds there. Servers listen a moment after their containers run.
+shows() { [ "$(inside "$1" "$2" 2>/dev/null)" = "$3" ]; }
 # remains: what there is of the project, one line each.
 remains() {
   dock ps -a --format '{{.Names}}' | grep -F "$project"
@@ -300,15 +302,11 @@ life() {
   expect matches "${project}_db_1 .*Up"
   # Names, across the networks that a service is in and no others.
   for host in app backend "${project}_app_1"; do
-    run inside web "http://$host:8080/"
-    expect output "$(dock inspect --format '{{.Config.Hostname}}' "${project}_app_1")"
+    eventually 10 shows web "http://$host:8080/" "$(dock inspect --format '{{.Config.Hostname}}' "${project}_app_1")"
   done
-  run inside app http://db:5432/seed
-  expect output "seed of db"
-  run inside app http://web/
-  expect output "page of web"
-  run inside web http://neighbour/
-  expect output "from $project-neighbour"
+  eventually 10 shows app http://db:5432/seed "seed of db"
+  eventually 10 shows app http://web/ "page of web"
+  eventually 10 shows web http://neighbour/ "from $project-neighbour"
   run inside web http://db:5432/seed
   [ "$status" -ne 0 ] || fail "web sees db, which is in no network of its"
   if [ "$version" != 1.22 ]; then
@@ -336,7 +334,7 @@ life() {
   compose exec -T db sh -c 'echo kept >/data/kept'
   run compose restart -t 1
   expect status 0
-  eventually 10 eval '[ "$(inside app http://db:5432/kept 2>/dev/null)" = kept ]'
+  eventually 10 shows app http://db:5432/kept kept
   run compose stop -t 1
   expect status 0
   run compose ps
@@ -344,8 +342,7 @@ life() {
   run compose start
   expect status 0
   eventually 10 eval '[ "$(inside web http://backend:8080/ 2>/dev/null | wc -l)" = 1 ]'
-  run inside app http://db:5432/kept
-  expect output kept
+  eventually 10 shows app http://db:5432/kept kept
   run compose down -v -t 1
   expect status 0
   expect contains "Network $project-outside is external, skipping"

@@ -330,7 +330,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss export -o "$BATS_TEST_TMPDIR/all.tar" "$name"
   expect equal "$(tar -xOf "$BATS_TEST_TMPDIR/all.tar" new)" x
   moss export "$name" | tar -t | grep -q '^bin/busybox$'
-  run pty 24 80 "$moss_bin/moss" --host "unix://$MOSS_SOCK" export "$name"
+  run shown 24 80 "$moss_bin/moss" --host "unix://$MOSS_SOCK" export "$name"
   expect status 125
   expect contains terminal
   moss rm "$name"
@@ -435,7 +435,14 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
 
 @test "logs: since, until, tail, times and details" {
   name=$(unique logs)
-  moss run --name "$name" --label a=b --log-opt labels=a busybox sh -c 'echo one; sleep 0.2; echo two; sleep 0.2; echo three >&2' 2>/dev/null
+  # A line for each telling, so that the times differ and the order stands.
+  moss run -d --name "$name" --label a=b --log-opt labels=a busybox sh -c 'trap "told=\$((told + 1))" USR1
+    echo one; until [ $told ]; do sleep 0.05; done; echo two; until [ $told = 2 ]; do sleep 0.05; done; echo three >&2'
+  for line in one two; do
+    eventually 10 log_has "$name" "$line"
+    tell "$name"
+  done
+  moss wait "$name"
   run moss logs "$name"
   expect output $'one\ntwo\nthree'
   run moss logs -n 1 "$name"
@@ -626,7 +633,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   name=$(unique longer)
   moss tag busybox "$name-image:latest"
   moss run --name "$name" "$name-image" sh -c 'exit 3; echo a command of some length' || true
-  on_screen() { pty 24 80 env "$@" timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --filter "name=$name"; }
+  on_screen() { shown 24 80 env "$@" timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --filter "name=$name"; }
   run on_screen A=1
   expect contains $'\e[31mExited (3)' "$name" '…'
   widest=$(sed $'s/\e\\[[0-9]*m//g; s/\r//g' <<<"$output" | LC_ALL=C.UTF-8 wc -L)
@@ -634,13 +641,13 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   run on_screen NO_COLOR=1
   expect contains 'Exited (3)'
   expect lacks $'\e['
-  run pty 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --no-trunc --filter "name=$name"
+  run shown 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --no-trunc --filter "name=$name"
   expect contains "$name-image" 'a command of some length'
   run moss ps -a --filter "name=$name"
   expect contains "$name-image" 'Exited (3)' "$name"
   expect lacks $'\e['
   # Errors and warnings are set off on a terminal.
-  run pty 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm "$name-not"
+  run shown 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm "$name-not"
   expect contains $'\e[31mmoss:\e[0m '
   moss rm "$name"
   moss rmi "$name-image"
@@ -650,12 +657,11 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   name=$(unique complete)
   idle "$name"
   moss volume create "$name-volume" >/dev/null
-  run moss __complete exec "${name:0:8}"
-  expect contains "$name"
-  run moss __complete cp "${name:0:8}"
-  expect contains "$name:"
-  run moss __complete volume rm "${name:0:8}"
-  expect contains "$name-volume"
+  # offers WORD ARG...: whether WORD is offered. A completion waits for the engine no longer than a second.
+  offers() { [[ $(moss __complete "${@:2}") == *"$1"* ]]; }
+  eventually 5 offers "$name" exec "${name:0:8}"
+  eventually 5 offers "$name:" cp "${name:0:8}"
+  eventually 5 offers "$name-volume" volume rm "${name:0:8}"
   run moss __complete run --log-driver ""
   expect contains json-file local journald none
   run moss __complete run --log-driver journald --log-opt m

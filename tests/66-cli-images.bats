@@ -43,7 +43,7 @@ teardown() { finish; }
 in_pty() {
   local rows=$1 cols=$2
   shift 2
-  pty "$rows" "$cols" timeout --foreground 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"
+  shown "$rows" "$cols" timeout --foreground 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"
 }
 
 # widest TEXT: the length of the longest line that a terminal showed, but for those that stay as long as they are.

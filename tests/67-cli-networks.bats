@@ -30,7 +30,7 @@ web() {
 # got CONTAINER URL TEXT: does the container get the text from there?
 got() { [ "$(moss exec "$1" timeout 5 wget -qO- "$2" 2>/dev/null)" = "$3" ]; }
 # fetched URL TEXT: does this host?
-fetched() { [ "$(curl -s --max-time 5 "$1")" = "$2" ]; }
+fetched() { [ "$(curl -s --max-time 60 "$1")" = "$2" ]; }
 # address CONTAINER NETWORK: its IPv4 address there.
 address() { moss inspect -f "{{(index .NetworkSettings.Networks \"$2\").IPAddress}}" "$1"; }
 no_container() { [ -z "$(moss ps -aq --filter "name=$1")" ]; }

@@ -6,6 +6,7 @@
 
 load lib/moss
 load lib/registry
+load lib/ports
 
 setup_file() {
   start_engine
@@ -39,7 +40,7 @@ write() { printf '%s\n' "$@" >"$dir/Dockerfile"; }
 in_pty() {
   local rows=$1 cols=$2
   shift 2
-  pty "$rows" "$cols" timeout --foreground 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"
+  shown "$rows" "$cols" timeout --foreground 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"
 }
 
 # files IMAGE: what an image's folder /c holds.
@@ -159,7 +160,7 @@ files() { moss run --rm "$1" sh -c 'cd /c && find . | sort | sed 1d' | tr '\n' '
   git -C "$dir" checkout -q main
   mkdir "$BATS_TEST_TMPDIR/git"
   git clone -q --bare "$dir" "$BATS_TEST_TMPDIR/git/repo.git"
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  port=$(free_port)
   git daemon --export-all --base-path="$BATS_TEST_TMPDIR/git" --listen=127.0.0.1 --port="$port" 3>&- 4>&- &
   helper=$!
   answers() { git ls-remote "git://127.0.0.1:$port/repo.git" >/dev/null 2>&1; }
@@ -297,8 +298,8 @@ dock_build() { DOCKER_BUILDKIT=0 dock build "$@"; }
   write "FROM busybox AS one" "RUN echo out of one; sleep 1" "FROM busybox AS two" "RUN sleep 1" "FROM one" "COPY --from=two /etc/passwd /p"
   run in_pty 30 100 build --no-cache -t "$(unique t)" "$dir"
   expect status 0
-  expect matches '\[one [0-9]/[0-9]\] RUN echo out of one; sleep 1 +1\.[0-9]s'
-  expect matches '\[two [0-9]/[0-9]\] RUN sleep 1 +1\.[0-9]s'
+  expect matches '\[one [0-9]/[0-9]\] RUN echo out of one; sleep 1 +[1-9][0-9]*\.[0-9]s'
+  expect matches '\[two [0-9]/[0-9]\] RUN sleep 1 +[1-9][0-9]*\.[0-9]s'
   expect contains '  | out of one' 'Successfully built' 'Successfully tagged'
   expect lacks 'Step 1/' ' ---> '
   run in_pty 30 100 build "$dir"

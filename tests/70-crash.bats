@@ -107,7 +107,7 @@ no_shims() { [ -z "$(shims)" ]; }
   name=$(unique web)
   moss run -d --name "$name" -p 127.0.0.1::80 busybox httpd -f -h /var/www
   port=$(moss inspect "$name" | jq -r '.[0].NetworkSettings.Ports["80/tcp"][0].HostPort')
-  page() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$port/index.html")" = "hello from busybox" ]; }
+  page() { [ "$(curl -s --max-time 60 "http://127.0.0.1:$port/index.html")" = "hello from busybox" ]; }
   eventually 10 page
   crash
   page

@@ -95,8 +95,8 @@ works() {
   two=$(moss import -m two "$MOSS_DIR/box.tar" "$name:two" | tail -n 1)
   to_and_fro() {
     for _ in $(seq 20); do
-      curl -sS --max-time 5 --unix-socket "$MOSS_SOCK" -X POST "http://moss/images/$name:one/tag?repo=$name&tag=now" || return
-      curl -sS --max-time 5 --unix-socket "$MOSS_SOCK" -X POST "http://moss/images/$name:two/tag?repo=$name&tag=now" || return
+      curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST "http://moss/images/$name:one/tag?repo=$name&tag=now" || return
+      curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST "http://moss/images/$name:two/tag?repo=$name&tag=now" || return
     done
   }
   measure to_and_fro

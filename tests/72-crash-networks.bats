@@ -107,14 +107,14 @@ witness() {
   moss run -d --name "$a" --network "$net" --network-alias "$a-alias" -p 0:80 busybox httpd -f -h /var/www >/dev/null
   moss run -d --name "$b" --network "$net" busybox sleep 10000 >/dev/null
   port=$(moss port "$a" 80/tcp | head -n 1 | sed 's/.*://')
-  page
+  eventually 10 page
 }
-page() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$port/index.html")" = "hello from busybox" ]; }
+page() { [ "$(curl -s --max-time 60 "http://127.0.0.1:$port/index.html")" = "hello from busybox" ]; }
 # sees NAME [FROM]: the name leads to the web server that it is of.
 sees() {
   local ip
   ip=$(moss exec "${2:-$b}" nslookup "$1" 2>&1 | awk '/^Name:/ {n = 1} n && /^Address/ && !/:.*:/ {print $NF; exit}')
-  [ -n "$ip" ] && [ "$(moss exec "${2:-$b}" timeout 5 wget -q -O - "http://$ip/index.html")" = "hello from busybox" ]
+  [ -n "$ip" ] && [ "$(moss exec "${2:-$b}" timeout 60 wget -q -O - "http://$ip/index.html")" = "hello from busybox" ]
 }
 goes_on() {
   page || fail "the port is dead" || return
@@ -187,7 +187,7 @@ goes_on() {
     moss rm -f "$c" 2>/dev/null || true
     eventually 10 is_gone "$c"
     start >/dev/null
-    sees "$c-alias"
+    eventually 10 sees "$c-alias"
     killed_during moss rename "$c" "$c-new"
     goes_on
     now=$c
@@ -311,6 +311,7 @@ whole() {
     base_kept=$(kept) # of another supervisor
     moss start "$a" "$b"
     port=$(moss port "$a" 80/tcp | head -n 1 | sed 's/.*://')
+    eventually 10 page
     goes_on
     moss run --rm --network "$net-2" busybox ip route | grep -q "default via 10.99.7.9"
   done

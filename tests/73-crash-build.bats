@@ -56,7 +56,7 @@ DOCKERFILE
 # build QUERY...: builds it; what the engine answers is the output.
 # shellcheck disable=SC2120 # run calls it too, with arguments
 build() {
-  curl -sSN --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
+  curl -sSN --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
     --data-binary @"$MOSS_DIR/context.tar" "http://moss/build?t=$name&forcerm=1&$*"
 }
 # right: the image is what the Dockerfile says.

@@ -144,8 +144,8 @@ short_failure() {
   name=$(unique wide)
   moss run --name "$name" trees trees wide /wide 100000
   left() { grep -q "path=/containers/$name/changes .*status=503" "$MOSS_DIR/mossd.log"; }
-  run curl -sS --max-time 0.05 --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/changes"
-  expect status 28
+  # It sends the whole request, and leaves.
+  printf 'GET /containers/%s/changes HTTP/1.1\r\nHost: moss\r\n\r\n' "$name" | socat -t 0.05 - "UNIX-CONNECT:$MOSS_SOCK" >/dev/null || true
   eventually 5 left # the line of the request comes when its work has ended
   [ "$(moss diff "$name" | wc -l)" -eq 100101 ] || fail "got $(moss diff "$name" | wc -l) changes"
   moss rm "$name"

@@ -21,7 +21,7 @@ teardown() {
 other_engine() {
   "$moss_bin/mossd" "$@" >"$OTHER/log" 2>&1 3>&- 4>&- &
   OTHER_PID=$!
-  answers() { [ "$(curl -s --max-time 5 --unix-socket "$OTHER_SOCK" http://moss/_ping)" = OK ] || ended "$OTHER_PID"; }
+  answers() { [ "$(curl -s --max-time 60 --unix-socket "$OTHER_SOCK" http://moss/_ping)" = OK ] || ended "$OTHER_PID"; }
   eventually 30 answers
   ! ended "$OTHER_PID" || fail "the engine ended: $(cat "$OTHER/log")"
 }
@@ -104,7 +104,7 @@ refused() {
 @test "several hosts are served at once" {
   other_folder
   other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK" --host "unix://$OTHER/second"
-  expect equal "$(curl -s --max-time 5 --unix-socket "$OTHER/second" http://moss/_ping)" OK
+  expect equal "$(curl -s --max-time 60 --unix-socket "$OTHER/second" http://moss/_ping)" OK
   expect equal "$(stat -c %a "$OTHER/second")" 600
 }
 
@@ -191,16 +191,16 @@ refused() {
   other_folder
   mkdir -m 0755 "$OTHER/run"
   args=(--root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK")
-  run pty 24 80 timeout 180 "$moss_bin/mossd" "${args[@]}"
+  run shown 24 80 timeout 180 "$moss_bin/mossd" "${args[@]}"
   expect matches "^mossd: folder for this boot: .*$OTHER/run.*0755"
   expect lacks ERR 'error='
-  run pty 24 80 timeout 180 "$moss_bin/mossd" --log-format json "${args[@]}"
+  run shown 24 80 timeout 180 "$moss_bin/mossd" --log-format json "${args[@]}"
   expect contains '"level":"error"' "$OTHER/run"
   refused "${args[@]}"
   expect contains ERR "$OTHER/run"
   # The engine in its namespaces speaks in the same way.
   chmod 0700 "$OTHER/run"
-  run pty 24 80 timeout 180 "$moss_bin/mossd" --runtime no-such-runtime "${args[@]}"
+  run shown 24 80 timeout 180 "$moss_bin/mossd" --runtime no-such-runtime "${args[@]}"
   expect matches '^mossd: no OCI runtime found: install no-such-runtime'
 }
 
@@ -242,7 +242,7 @@ refused() {
     run other inspect half
     [ "$status" -ne 0 ] || fail "half a container is left"
   fi
-  [ "$(curl -s --max-time 5 --unix-socket "$OTHER_SOCK" http://moss/_ping)" = OK ]
+  [ "$(curl -s --max-time 60 --unix-socket "$OTHER_SOCK" http://moss/_ping)" = OK ]
   other rm -f filler
   run other run --rm busybox echo again
   expect output again

@@ -44,9 +44,9 @@ host_service() {
 # host_address: an address of the host that is not its loopback; fails when it has none.
 host_address() { ip -4 -o route get 198.51.100.1 2>/dev/null | grep -o 'src [0-9.]*' | cut -d' ' -f2 | grep .; }
 
-# from_container ADDRESS: what a container gets from the host's service there. The signal of timeout would not end wget
+# from_container ADDRESS [SECONDS]: what a container gets from the host's service there. The signal of timeout would not end wget
 # if it were the container's first process.
-from_container() { moss run --rm busybox sh -c "timeout 3 wget -qO- http://$1:$host_port/secret; exit \$?"; }
+from_container() { moss run --rm busybox sh -c "timeout ${2:-60} wget -qO- http://$1:$host_port/secret; exit \$?"; }
 
 # uplinks: the uplink processes of this file's engine, one per line.
 uplinks() {
@@ -85,7 +85,7 @@ publishes() {
 # keeps_loopback_closed and opens_loopback, by the address of the gateway.
 keeps_loopback_closed() {
   host_service 127.0.0.1
-  run from_container 10.0.2.2
+  run from_container 10.0.2.2 3
   [ "$status" != 0 ]
   expect lacks secret
 }
@@ -146,11 +146,13 @@ survives() {
   # A connection between two containers that is open all the time.
   moss run -d --name "$client" busybox sh -c "while :; do echo line; sleep 0.1; done | nc $echo_ip 7"
   eventually 10 answered 2
-  published() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$port/index.html")" = hello ]; }
+  published() { [ "$(curl -s --max-time 60 "http://127.0.0.1:$port/index.html")" = hello ]; }
   eventually 10 published
   curl -sN --unix-socket "$MOSS_SOCK" 'http://moss/events?filters=%7B%22type%22%3A%5B%22network%22%5D%2C%22event%22%3A%5B%22restart%22%5D%7D' \
     >"$BATS_TEST_TMPDIR/events" 3>&- 4>&- &
   EVENTS_PID=$!
+  listening() { [ "$(answer_of /info .NEventsListener)" -ge 1 ]; }
+  eventually 10 listening
   expect equal "$(status_of driver)" "$driver"
   first=$(status_of pid)
   outside() { [ "$(moss exec "$web" timeout 3 wget -qO- "http://10.0.2.2:$host_port/secret")" = secret ]; }
@@ -268,7 +270,7 @@ with_route() {
   address=$(host_address) || return 0
   kill "$WEB_PID"
   host_service "$address"
-  run from_container "$address"
+  run from_container "$address" 3
   [ "$status" != 0 ]
 }
 

@@ -93,7 +93,7 @@ code_of() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -o /dev/null -w '
   [ "$(stat -c %s moss.trace)" -gt 1000 ] || fail "the trace holds nothing"
   moss debug pprof heap -o - >redirected
   gzip -t <redirected
-  run pty 24 80 "$moss_bin/moss" --host "unix://$MOSS_SOCK" debug pprof heap -o -
+  run shown 24 80 "$moss_bin/moss" --host "unix://$MOSS_SOCK" debug pprof heap -o -
   expect contains "refusing to write a profile to a terminal"
 }
 

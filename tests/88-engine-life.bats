@@ -19,6 +19,7 @@ setup() {
 }
 teardown() {
   [ -z "${follower:-}" ] || children "$follower" | xargs -r kill
+  [ ! -d "$data/v" ] || touch "$data/v/go" # what a container may wait for
   own system stop || true
   # shellcheck disable=SC2143,SC2317 # called by eventually, which takes no !
   nobody_left() { [ -z "$(grep -lsF -e "$dir" -e "$data" /proc/[0-9]*/cmdline)" ]; }
@@ -173,7 +174,7 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
   mkdir -m 0777 "$data/v"
   name=$(unique slow)
   own create --name "$name-next" busybox true
-  own run -d --name "$name" -v "$data/v:/v" busybox \
+  own run -d --stop-timeout 120 --name "$name" -v "$data/v:/v" busybox \
     sh -c 'trap "echo stopping; while [ ! -e /v/go ]; do sleep 0.05; done; exit 0" TERM; echo ready; while :; do sleep 0.05; done'
   eventually 10 own_log_has "$name" ready
   pid=$(engine_state Pid)

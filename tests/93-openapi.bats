@@ -154,7 +154,7 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
 }
 
 @test "a swarm: itself, its node, a service and its task" {
-  addr=127.0.0.1:$(free_port)
+  addr=127.0.0.1:$(free_port 2) # the next one is its tables'
   ask 200 POST /swarm/init /swarm/init "{\"ListenAddr\":\"$addr\",\"AdvertiseAddr\":\"$addr\",\"Availability\":\"active\"}"
   ask 406 POST /swarm/init /swarm/init '{}'
   see /info

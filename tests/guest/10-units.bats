@@ -103,7 +103,7 @@ all_limits() {
 }
 
 @test "the pids limit holds" {
-  run moss run --rm --pids-limit 5 busybox sh -c 'for i in 1 2 3 4 5 6 7; do sleep 1 & done; wait'
+  run moss run --rm --pids-limit 5 busybox sh -c 'for i in 1 2 3 4 5 6 7; do sleep 100 & done; wait'
   expect contains "can't fork"
 }
 
@@ -155,7 +155,7 @@ all_limits() {
 }
 
 @test "moss system status shows the unit and starts nothing, stop leaves its socket, start starts it" {
-  ping_ok
+  eventually 20 ping_ok
   run moss system status
   expect status 0
   expect contains "Engine: running" "Unit: active" "mossd $(main_pid), mossd-engine $(inner)" "Log: $MOSS_DIR/mossd.log"
@@ -191,7 +191,8 @@ all_limits() {
 
 @test "stop ends the containers and leaves no process, no cgroup and no file" {
   name=$(unique end)
-  moss run -d --name "$name" busybox sh -c 'trap "exit 4" TERM; while :; do sleep 0.1; done'
+  moss run -d --name "$name" --stop-timeout 100 busybox sh -c 'trap "exit 4" TERM; echo ready; while :; do sleep 0.1; done'
+  eventually 20 log_has "$name" ready
   container=$(state "$name" Pid)
   before=$(group)
   systemctl --user stop moss.service

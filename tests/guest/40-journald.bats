@@ -15,8 +15,11 @@ teardown() { finish; }
   name=$(unique journal)
   moss run --name "$name" --log-driver journald --log-opt labels=kind --log-opt tag='moss/{{.Name}}' --label kind=test busybox \
     sh -c 'echo out; echo err >&2; printf "\377\n"; printf part'
-  run journalctl -q -o cat "CONTAINER_NAME=$name" PRIORITY=6 KIND=test "CONTAINER_TAG=moss/$name"
-  expect contains out part
+  stored() {
+    run journalctl -q -o cat "CONTAINER_NAME=$name" PRIORITY=6 KIND=test "CONTAINER_TAG=moss/$name"
+    [[ $output == *out*part* ]]
+  }
+  eventually 20 stored
   run --separate-stderr moss logs "$name"
   expect equal "$stderr" err
   expect contains out part
@@ -42,7 +45,7 @@ teardown() { finish; }
   name=$(unique journal)
   moss run -d -i --name "$name" --log-driver journald busybox sh -c 'echo before; printf half; read x; echo "$x"; read y'
   eventually 20 log_has "$name" half
-  curl -sS --max-time 30 -N --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" -o "$BATS_TEST_TMPDIR/seen" &
+  curl -sS --max-time 180 -N --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" -o "$BATS_TEST_TMPDIR/seen" &
   viewer=$!
   eventually 20 file_has "$BATS_TEST_TMPDIR/seen" half
   printf 'after\nend\n' | moss attach "$name" || true

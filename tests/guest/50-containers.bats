@@ -2,6 +2,7 @@
 # What acts on a container's cgroup, on cgroup v2: pause, exec, update, the lack of memory, its parent, limits of disks.
 
 load ../lib/moss
+export CLIENT_SECONDS=500 # the machine is emulated
 
 setup_file() {
   start_engine

@@ -3,7 +3,7 @@
 
 load ../lib/moss
 
-export CLIENT_SECONDS=120 # the machine is emulated
+export CLIENT_SECONDS=300 # the machine is emulated
 
 setup_file() {
   start_engine

@@ -122,6 +122,9 @@ pty_until() {
   return $status
 }
 
+# shown ROWS COLS CMD...: pty for a command that ends at once: the terminal stays until all that it wrote has been read.
+shown() { pty_until "=over=" "$1" "$2" sh -c '"$@"; code=$?; echo "=over="; read -r _; exit $code' - "${@:3}"; }
+
 # api METHOD PATH [BODY]: one request. The body of the answer goes to stdout, its status into $code.
 # Called by `run api ...`, the status is the last line of the output.
 api() {
@@ -354,7 +357,7 @@ busybox_tar() {
 import_busybox() {
   busybox_tar "$MOSS_DIR/busybox.tar"
   local answer
-  answer=$(curl -sS --max-time 120 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
+  answer=$(curl -sS --max-time 300 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' \
     --data-binary @"$MOSS_DIR/busybox.tar" -w '\n%{http_code}' "http://moss/images/create?fromSrc=-&repo=busybox&tag=latest")
   if [ "${answer##*$'\n'}" != 200 ] || [[ $answer == *'"error"'* ]]; then
     fail "import of busybox: $answer"

@@ -20,7 +20,7 @@ import ssl
 import struct
 import sys
 
-SECONDS = 5  # for an answer
+SECONDS = 60  # for an answer
 
 
 def ip_packet(source, target, port, text):

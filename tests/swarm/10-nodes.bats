@@ -134,7 +134,8 @@ places() {
   run docker_on 3 swarm join --token "$(docker_on 1 swarm join-token -q worker)" "$(address_of 2):2377"
   [ "$status" -ne 0 ]
   expect equal "$(docker_on 3 info --format '{{.Swarm.LocalNodeState}}')" inactive
-  [ -z "$(swarm_of 3)" ]
+  gone() { [ -z "$(swarm_of 3)" ]; }
+  eventually 20 gone
   docker_on 3 swarm join --token "$(docker_on 1 swarm join-token -q worker)" "$(address_of 1):2377"
   eventually 30 ready_nodes 3
 }

@@ -82,7 +82,7 @@ shut_at() { ! open_at "$@" 2>/dev/null; }
   eventually 10 listens
   serve "$name" --constraint node.hostname==node3 --publish 18081:80
   for to in 1 2; do eventually 10 named 1 $to 18081 1 node3; done
-  listens
+  eventually 10 listens
   warned() { grep -q "port 18081/tcp of service $name is not published on this node" "$NODES/log-3"; }
   eventually 10 warned
   kill "$helper"

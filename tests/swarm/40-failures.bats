@@ -163,7 +163,7 @@ CONFIG
   expect contains 'swarm leave --force'
   expect equal "$(info 2 NodeID) $(info 2 LocalNodeState)" "$node active"
   expect equal "$(container_of 2)" "$container"
-  for _ in 1 2 3; do reaches 1 2; done
+  for _ in 1 2 3; do eventually 10 reaches 1 2; done
   docker_on 3 swarm leave --force
   [ ! -e "$(swarm_folder 3)" ]
   kill_node 3
@@ -183,7 +183,7 @@ CONFIG
   expect matches '^(refused|heard) 0 '
   revive_node 3
   eventually 40 says 3 "they do not know this node any more. The last error: "
-  says 3 "node $id was removed from swarm"
+  eventually 20 says 3 "node $id was removed from swarm"
   expect equal "$(info 3 LocalNodeState)" pending
   expect equal "$(docker_on 3 ps -q)" ''
   docker_on 3 swarm leave --force
@@ -294,7 +294,7 @@ RULES
   for _ in 1 2 3; do eventually 5 reaches 3 1; done
   rm "$BATS_TEST_TMPDIR/more"
   for sender in "${senders[@]}"; do wait "$sender"; done
-  connected
+  eventually 10 connected
   expect equal "$(swarm_of 1)" "$swarm"
   most=$(awk '$1 == "VmHWM:" { print $2 }' "/proc/$swarm/status")
   [ "$most" -lt $((90 * 1024)) ] || fail "moss-swarm has had $most KiB"

@@ -144,16 +144,17 @@ func (f *runFolder) lendSockets(ctx context.Context, o Options) (end func(), err
 	}
 	f.pass = pair[0]
 	theirs := os.NewFile(uintptr(pair[1]), "more sockets")
+	closeAll := func() error { return errors.Join(f.sockets.Close(), theirs.Close(), unix.Close(f.pass)) }
 	path := filepath.Join(o.RunDir, lentName)
 	stop, err := fdstore.Lend(path, append(slices.Clip(f.sockets.Files()), theirs))
-	if err == nil {
-		err = os.Setenv(fdstore.LentEnv, path)
-	}
 	if err != nil {
-		return nil, errors.Join(err, f.sockets.Close(), theirs.Close(), unix.Close(f.pass))
+		return nil, errors.Join(err, closeAll())
+	}
+	if err := os.Setenv(fdstore.LentEnv, path); err != nil {
+		return nil, errors.Join(err, stop(), closeAll())
 	}
 	return func() {
-		if err := errors.Join(f.sockets.Close(), stop(), theirs.Close(), unix.Close(f.pass)); err != nil {
+		if err := errors.Join(stop(), closeAll()); err != nil { // nobody is lent what is closed
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("sockets not closed whole")
 		}
 	}, nil

@@ -39,6 +39,7 @@ func runEngine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 		reportFailure(*log, cfg, stderr, err, "mossd cannot start")
 		return 1
 	}
+	defer parts.closeDescriptors(ctx) // last: the end of the network needs those that the store keeps
 	parts.uplink = watchUplink(ctx, cfg, parts, facts)
 	log.Info().Strs("listen", parts.server.Addresses()).Str("root", cfg.Root).Str("storage", parts.store.Driver()).
 		Str("network", cfg.NetworkDriver).Str("cgroups", string(facts.Cgroups.Kind)).
@@ -111,10 +112,13 @@ func (p *parts) close(ctx context.Context) {
 	if err := p.closeEvents(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("events not closed whole")
 	}
-	if err := p.fds.Close(); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("descriptor store not closed")
-	}
 	if err := p.store.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")
+	}
+}
+
+func (p *parts) closeDescriptors(ctx context.Context) {
+	if err := p.fds.Close(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("descriptor store not closed")
 	}
 }

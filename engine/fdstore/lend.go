@@ -147,6 +147,7 @@ func Passed(f *os.File, keep func([]*os.File)) error {
 		files[i] = os.NewFile(uintptr(fd), "socket")
 	}
 	keep(files)
+	fds = nil // they are keep's now: take leaves fds as it is where the deadline has passed
 	err = take(0)
 	closeAll(fds)
 	return err

@@ -65,6 +65,38 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// TestPassedAtTheDeadline: a deadline that comes after keep closes none of what keep has, nor what has its numbers since.
+func TestPassedAtTheDeadline(t *testing.T) {
+	ours, theirs := pair(t)
+	defer unix.Close(ours) //nolint:errcheck // it ends with the test
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // it ends with the test
+	if err := errors.Join(Pass(ours, []*os.File{w}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	next := -1
+	err = Passed(theirs, func(files []*os.File) {
+		number := int(files[0].Fd())
+		_ = files[0].Close()
+		n, err := unix.FcntlInt(r.Fd(), unix.F_DUPFD_CLOEXEC, number)
+		if next = n; err != nil || n != number {
+			t.Errorf("the next descriptor is %d, %v, want %d", n, err, number)
+		}
+		if err := theirs.SetReadDeadline(time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Passed = %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	if err := unix.Close(next); err != nil {
+		t.Errorf("what has the number since is closed: %v", err)
+	}
+}
+
 // TestPassKept: who dies before it has kept a descriptor leaves it to the next.
 func TestPassKept(t *testing.T) {
 	ours, theirs := pair(t)

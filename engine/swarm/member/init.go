@@ -227,12 +227,16 @@ func (m *Member) forceNew(ctx context.Context, opt InitOptions) (nodeID string, 
 		k.stopNode(ctx, false)
 	}
 	m.mu.Lock()
-	lock := m.lock
+	locked := m.lock != nil
 	m.mu.Unlock()
-	if lock == nil {
-		if lock, err = lockFolder(ctx, m.opt.Dir); err != nil {
+	if !locked {
+		lock, err := lockFolder(ctx, m.opt.Dir)
+		if err != nil {
 			return "", err
 		}
+		m.mu.Lock()
+		m.lock = lock // also if what follows fails: a second lock of the folder would be refused
+		m.mu.Unlock()
 	}
 	if err := record.putIn(m.opt.Dir); err != nil {
 		return "", err
@@ -240,7 +244,7 @@ func (m *Member) forceNew(ctx context.Context, opt InitOptions) (nodeID string, 
 	first := attempt{forceNew: true, availability: opt.Availability}
 	m.mu.Lock()
 	next := m.startKeeper(record, first, false) //nolint:contextcheck // it outlives the request
-	m.record, m.keeper, m.lock, m.broken = record, next, lock, nil
+	m.record, m.keeper, m.broken = record, next, nil
 	m.mu.Unlock()
 	if err := waitEntered(context.WithoutCancel(ctx), next); err != nil {
 		next.startAgain() // what there is of the swarm stays

@@ -46,7 +46,7 @@ func openDevice(name string, mtu int) (*tunDevice, error) {
 	}
 	dev, got, err := tun.CreateUnmonitoredTUNFromFD(fd)
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+		return nil, err // the device's file is the library's: a second close would hit whatever has the number by then
 	}
 	return &tunDevice{Device: dev, name: got, mtu: mtu}, nil
 }

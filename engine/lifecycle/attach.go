@@ -116,11 +116,12 @@ func (v *Viewers) serveJoined(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what seen, open func() (io.ReadWriteCloser, error),
 ) error {
 	defer what.streams.Close() //nolint:errcheck // the view ends either way
+	// Before the answer, so that the events of what the client does next come after it.
+	publishEvent(v.events, "attach", c.record())
 	conn, err := open()
 	if err != nil {
 		return err
 	}
-	publishEvent(v.events, "attach", c.record())
 	if err := v.replayLog(ctx, c.record(), opt, logs.ReadOptions{StopAt: what.mark}, conn); err != nil {
 		return err
 	}
@@ -159,12 +160,12 @@ func (v *Viewers) viewLater(
 		return v.serveJoined(ctx, c, opt, what, open)
 	default:
 	}
+	publishEvent(v.events, "attach", c.record()) // as in serveJoined
 	conn, err := open()
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // the client may have closed it already
-	publishEvent(v.events, "attach", c.record())
 	if err := v.replayLog(ctx, c.record(), opt, logs.ReadOptions{Until: now}, conn); err != nil {
 		return err
 	}

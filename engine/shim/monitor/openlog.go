@@ -30,7 +30,7 @@ type remoteLog interface {
 // The bounds of waiting for moss-log.
 const (
 	openLimit = 20 * time.Second // at the start: the receiver is asked
-	lastWait  = 2 * time.Second  // after the end of the process, for output that moss-log has not got
+	lastWait  = 5 * time.Second  // after the end of the process, for output that moss-log has not got
 )
 
 // openHub opens the log of a task, and makes the hub that has it. The error is fault.Unsupported for a driver that this monitor,

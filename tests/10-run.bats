@@ -123,7 +123,7 @@ teardown() { finish; }
   moss run -d --name "$name" busybox httpd -f -h /var/www
   ip=$(moss inspect "$name" | jq -r '.[0].NetworkSettings.IPAddress')
   expect --in "$ip" matches '^[0-9.]+$'
-  run moss run --rm busybox sh -c "for i in \$(seq 50); do wget -qO- http://$ip/index.html && break; sleep 0.2; done"
+  run moss run --rm busybox sh -c "for i in \$(seq 50); do wget -qO- http://$ip/index.html 2>/dev/null && break; sleep 0.2; done"
   expect status 0
   expect output "hello from busybox"
   run moss run --rm --hostname myself busybox ping -c 1 -W 2 myself

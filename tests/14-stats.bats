@@ -193,8 +193,8 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
   name=$(unique top)
   run_quietly "$name" busybox sh -c 'sleep 1234 & wait'
   pid=$(pid_of "$name")
-  two() { [ "$(answer_of "/containers/$name/top" '.Processes | length')" = 2 ]; }
-  eventually 10 two
+  child_sleeps() { [ "$(answer_of "/containers/$name/top" -r '.Processes[1][7]')" = "sleep 1234" ]; }
+  eventually 10 child_sleeps
   one=$(api GET "/containers/$name/top" | head -n 1)
   expect equal "$(jq -c .Titles <<<"$one")" '["UID","PID","PPID","C","STIME","TTY","TIME","CMD"]'
   expect equal "$(jq -c '.Processes[0] | [.[0], (.[1] | tonumber), .[7]]' <<<"$one")" "[\"root\",$pid,\"sh -c sleep 1234 & wait\"]"

@@ -170,7 +170,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
 @test "two containers see the same volume at the same time" {
   name=$(unique both)
   moss run -d --name "$name" -v "$name:/a" busybox sh -c 'until [ -e /a/go ]; do sleep 0.05; done; echo answer >/a/reply; exit 7'
-  run moss run --rm -v "$name:/b/c" busybox sh -c 'echo >/b/c/go; until [ -e /b/c/reply ]; do sleep 0.05; done; cat /b/c/reply'
+  run moss run --rm -v "$name:/b/c" busybox sh -c 'echo >/b/c/go; until [ -s /b/c/reply ]; do sleep 0.05; done; cat /b/c/reply'
   expect output answer
   run moss wait "$name"
   expect output 7

@@ -452,7 +452,7 @@ keep() { moss run --rm --userns keep-id "$@"; }
 @test "userns keep-id: network, ports below 1024 and sysctls" {
   web=$(unique web)
   moss run -d --name "$web" --userns keep-id --sysctl net.ipv4.ip_default_ttl=66 busybox sh -c 'while :; do echo served | nc -l -p 80; done'
-  run keep --link "$web:web" busybox sh -c 'until nc web 80; do sleep 0.1; done'
+  run keep --link "$web:web" busybox sh -c 'until nc web 80 2>/dev/null; do sleep 0.1; done'
   expect output served
   run moss run --rm --network "container:$web" busybox cat /proc/sys/net/ipv4/ip_default_ttl
   expect output 66

@@ -17,8 +17,11 @@ names() { answer_of '/containers/json?all=1' -c ".[] | select(.Names[0] == \"/$1
 address() { field "$1" .NetworkSettings.IPAddress; }
 # serve NAME: a container that answers on port 8080.
 serve() {
-  moss run -d --name "$1" --expose 8080 --expose 53/udp -e SECRET=x=y -e HOME=/x busybox sh -c 'while :; do echo served | nc -l -p 8080; done'
+  moss run -d --name "$1" --expose 8080 --expose 53/udp -e SECRET=x=y -e HOME=/x busybox nc -ll -p 8080 -e echo served
+  eventually 10 listens "$1"
 }
+# listens NAME: does it take clients by now?
+listens() { moss exec "$1" grep -q ':1F90 .* 0A ' /proc/net/tcp /proc/net/tcp6; }
 # reaches CONTAINER NAME: does that name lead to an answer?
 reaches() { [ "$(moss run --rm --network "container:$1" busybox nc "$2" 8080)" = served ]; }
 # hosts_has CONTAINER TEXT
@@ -125,7 +128,7 @@ move() {
   hosts_has "$web" "$(address "$db")"$'\t'"store "
   if hosts_has "$web" "$old"$'\t'"store"; then fail "the old address $old is still there"; fi
   hosts_has "$web" "192.0.2.1 own store-line" # what the container wrote stays
-  reaches "$web" store
+  eventually 10 reaches "$web" store
   moss rm -f "$web" "$db" "${others[@]}"
 }
 
@@ -248,7 +251,7 @@ TABLE
 
 @test "links outlive the engine" {
   db=$(unique db) web=$(unique web)
-  moss run -d --name "$db" --restart always --expose 8080 busybox sh -c 'while :; do echo served | nc -l -p 8080; done'
+  moss run -d --name "$db" --restart always --expose 8080 busybox nc -ll -p 8080 -e echo served
   moss run -d --name "$web" --restart always --link "$db:store" busybox sleep 1000
   halt_engine
   spawn_engine

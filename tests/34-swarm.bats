@@ -148,7 +148,7 @@ LIST
   expect equal "${lines[1]}" 200
   id=$(jq -r . <<<"${lines[0]}")
   halt_engine
-  expect equal "$(left_processes)" ''
+  eventually 5 nothing_runs || fail "$(left_processes)"
   expect equal "$(left_files)" ''
   spawn_engine
   eventually 30 is_active
@@ -201,7 +201,7 @@ LIST
     expect equal "${lines[1]}" 400
   done
   expect equal "$(api POST /v1.24/swarm/unlock "{\"UnlockKey\": \"$key\"}" | tail -n 1)" 200
-  is_active
+  eventually 20 is_active
   expect equal "$(grep -caE 'SWM(TKN|KEY)-' "$MOSS_DIR/mossd.log")" 0
 }
 

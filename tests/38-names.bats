@@ -249,7 +249,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   expect equal "$(lookup "$own" "$web")" "$(address "$web" "$net")"
   run moss exec "$web" nslookup -type=a from.own "$(address "$own" "$net")"
   expect contains 192.0.2.53
-  expect equal "$(cat "$asked")" from.own
+  expect equal "$(sort -u "$asked")" from.own # the client asks again when an answer is late
   moss rm -f "$web" "$own"
   moss network rm "$net"
 }

@@ -47,6 +47,8 @@ refused() { # STATUS TEXT JSON
   [ "${lines[-1]}" = "$1" ] || fail "$3: $output" || return
   expect contains "$2"
 }
+# has_become WORDS: is this the command line of the container's process by now? The runtime's own process becomes it.
+has_become() { [ "$(inside sh -c 'tr "\0" "|" </proc/1/cmdline')" = "$1" ]; }
 served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello from busybox" ]; }
 
 @test "a list entry: id, names, image, command, times, state, status and labels" {
@@ -59,7 +61,7 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   expect equal "$(date -d "$(inspect .Created | tr -d '"')" +%s)" "$created"
   moss start "$box"
   expect equal "$(entry .Command)" "\"sh -c 'sleep 1000; true'\""
-  expect equal "$(inside sh -c 'tr "\0" "|" </proc/1/cmdline')" "sh|-c|sleep 1000; true|"
+  eventually 10 has_become "sh|-c|sleep 1000; true|"
   expect equal "$(entry '[.State, (.Status | test("^Up "))]')" '["running",true]'
   expect equal "$(entry .Labels)" '{"one":"1","two":""}'
   image=$(answer_of /v1.24/images/busybox/json .Id)
@@ -223,7 +225,7 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   id=$(jq -r .Id <<<"${lines[0]}")
   moss start "$box"
   expect equal "$(inspect '[.Id, .Name, .Path, .Args]')" "[\"$id\",\"/$box\",\"sh\",[\"-c\",\"echo said; sleep 1000; true\"]]"
-  expect equal "$(inside sh -c 'tr "\0" "|" </proc/1/cmdline')" "sh|-c|echo said; sleep 1000; true|"
+  eventually 10 has_become "sh|-c|echo said; sleep 1000; true|"
   created=$(inspect .Created | tr -d '"')
   expect --in "$created" matches '^[0-9-]{10}T[0-9:]{8}\.[0-9]{1,9}Z$'
   if [ "$(date -d "$created" +%s%N)" -lt "$before" ]; then fail "Created $created is before the request"; fi

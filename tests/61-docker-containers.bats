@@ -140,6 +140,8 @@ no_cgroups() { [ "$(answer_of /info -r .CgroupDriver)" = none ]; }
   lives "$name" -h shared --ipc shareable
   prints shared --network "container:$name" -- hostname
   prints "$(dock exec "$name" cat /sys/class/net/eth0/address)" --network "container:$name" -- cat /sys/class/net/eth0/address
+  is_exec() { [ "$(dock exec "$name" sh -c 'tr "\0" " " </proc/1/cmdline')" = "sleep 1000 " ]; }
+  eventually 10 is_exec # the runtime is on its way to it when the start is answered
   prints "sleep 1000" --pid "container:$name" -- sh -c 'tr "\0" " " </proc/1/cmdline | sed "s/ $//"'
   dock exec "$name" touch /dev/shm/mine
   prints /dev/shm/mine --ipc "container:$name" -- ls /dev/shm/mine
@@ -487,6 +489,8 @@ EXPECT
   run dock restart -t 20 "$name"
   expect output "$name"
   [ "$(field "$name" '{{.State.Pid}}')" != "$pid" ]
+  ready_again() { [ "$(dock logs "$name" | grep -cx ready)" = 2 ]; }
+  eventually 20 ready_again
   run dock rename "$name" "$name"
   expect contains "Renaming a container with the same name"
   run dock rename "$name" "$name/x"

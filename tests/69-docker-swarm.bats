@@ -194,7 +194,7 @@ course() {
   # shellcheck disable=SC2154 # stderr is set by run.
   expect --in "$stderr" contains "overall progress: 2 out of 2 tasks" "service $name converged"
   expect equal "$(moss service ls --filter "name=$name" --format '{{.Replicas}}')" 2/2
-  eventually 10 eval '[ "$(moss service logs --raw '"$name"' | sort -u)" = hello ]'
+  eventually 10 eval '[ "$(moss service logs --raw '"$name"' | grep -cx hello)" = 2 ]'
   run moss service logs "$name"
   expect matches "^$name\.1\.[a-z0-9]{12} \| hello$"
   expect matches "^$name\.2\.[a-z0-9]{12} \| hello$"

@@ -136,12 +136,14 @@ type_of() {
 
 @test "events: their scope, the end of an exec and prune come with their versions" {
   begun=$(date +%s.%N)
+  # told VERSION [FILTERS]: what has happened since then.
+  told() { api GET "/v$1/events?since=$begun&until=$(date +%s.%N)${2:+&filters=$(jq -rn --arg f "$2" '$f|@uri')}" | sed '$d'; }
   moss exec all sh -c 'exit 3' || true
+  died() { [ -n "$(told 1.36 '{"event":["exec_die"]}')" ]; }
+  eventually 10 died
   id=$(moss inspect --format '{{.Id}}' all)
   for kind in containers images volumes networks; do expect equal "$(api POST "/v1.51/$kind/prune" | tail -n 1)" 200; done
   expect equal "$(api POST /v1.51/build/prune | tail -n 1)" 200
-  # told VERSION [FILTERS]: what has happened since then.
-  told() { api GET "/v$1/events?since=$begun&until=$(date +%s.%N)${2:+&filters=$(jq -rn --arg f "$2" '$f|@uri')}" | sed '$d'; }
   expect equal "$(told 1.36 | jq -c 'select(.Action == "exec_die") | [.id, .scope, .Actor.Attributes.exitCode, .Actor.Attributes.name]')" "[\"$id\",\"local\",\"3\",\"all\"]"
   for v in 1.24 1.35; do expect equal "$(told $v | jq -c 'select(.Action == "exec_die")')" ""; done
   expect equal "$(told 1.29 | jq -c 'has("scope")' | sort -u)" false

@@ -85,7 +85,8 @@ refused() {
   expect status 0
   [ ! -e "$OTHER_SOCK" ] || fail "the socket is left"
   expect equal "$(find "$OTHER/run" -mindepth 1 2>/dev/null)" ""
-  expect equal "$(pgrep -u "$(id -u)" -f "$OTHER" || true)" ""
+  none_left() { ! pgrep -u "$(id -u)" -f "$OTHER" >/dev/null; }
+  eventually 5 none_left || fail "left: $(pgrep -u "$(id -u)" -fa "$OTHER")"
   ! grep -F "$OTHER" /proc/self/mountinfo || fail "mounts are left"
   other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK"
   expect equal "$(other inspect ends | jq -c '.[0].State | [.Status, .ExitCode]')" '["exited",7]'

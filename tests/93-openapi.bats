@@ -146,7 +146,7 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
   see /info
   see /version
   see /_ping
-  see /events "/events?since=1&until=$(date +%s)"
+  see /events "/events?since=1&until=$(date +%s.%N)"
   [ "$(wc -l <"$BATS_TEST_TMPDIR/$count")" -ge 5 ] || fail "few events: $(cat "$BATS_TEST_TMPDIR/$count")"
   see /openapi.yaml
   ask 406 GET /services /services

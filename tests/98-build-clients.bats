@@ -86,9 +86,10 @@ YAML
   expect status 0
   log() { compose logs --no-color "$1"; }
   has() { [[ $(log "$1") == *"$2"* ]]; }
-  eventually 10 has web composed
-  expect --in "$(log web)" contains page
-  expect --in "$(log tools)" contains tools
+  for words in "web composed" "web page" "tools tools"; do
+    # shellcheck disable=SC2086 # a service and a text
+    eventually 10 has $words
+  done
   expect equal "$(dock image inspect --format '{{index .Config.Labels "made.by"}}' "$project/web:1")" compose
   echo changed >"$dir/web/page"
   run compose up -d --build

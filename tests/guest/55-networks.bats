@@ -25,6 +25,8 @@ fetch() { timeout --foreground 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ex
     sh -c 'mkdir /www; echo web >/www/index.html; exec httpd -f -p 80 -h /www'
   moss run -d --name "$front-app" --network "$front" busybox sleep 1000
   moss run -d --name "$back-db" --network "$back" busybox sleep 1000
+  served() { [ "$(fetch "$front-app" "http://$front-web/")" = web ]; }
+  eventually 20 served # it runs before it listens
   for name in "$front-web" site; do
     run fetch "$front-app" "http://$name/"
     expect output web

@@ -9,7 +9,7 @@ load ../lib/nodes
 load ../lib/services
 
 setup_file() {
-  local n
+  local n proto
   make_swarm 3
   cp "${MOSS_PEERD:-$moss_top/.cache/bin/peerd}" "$NODES/peerd"
   chmod 0755 "$NODES/peerd"
@@ -17,7 +17,12 @@ setup_file() {
   for n in 1 2 3; do on "$n" import "$NODES/busybox.tar" peers >/dev/null; done
   on 1 service create --quiet --name peer --constraint node.hostname==node2 --stop-grace-period 1s --publish 18080:80 \
     --publish 18080:80/udp peers /peerd serve 80 >/dev/null
+  for n in 1 2 3; do
+    for proto in tcp udp; do eventually 20 leads "$n" $proto; done
+  done
 }
+# leads N tcp|udp [PORT]: does that node lead to a task by now? Nodes learn of it after the service has come to run.
+leads() { [ -n "$(ask 1 "$2" "$1" "${3:-}" 2>/dev/null)" ]; }
 teardown_file() { remove_nodes; }
 teardown() {
   local service
@@ -70,7 +75,10 @@ shut_at() { ! open_at "$@" 2>/dev/null; }
   while read -r proto target port; do
     expect equal "$target" 80
     [ "$port" -ge 30000 ] && [ "$port" -le 32767 ] || fail "the port $port is not between 30000 and 32767"
-    for to in 1 2 3; do expect --in "$(ask 1 "$proto" $to "$port")" matches '^[0-9.]+$'; done
+    for to in 1 2 3; do
+      eventually 20 leads "$to" "$proto" "$port"
+      expect --in "$(ask 1 "$proto" $to "$port")" matches '^[0-9.]+$'
+    done
   done <<<"$shown"
 }
 

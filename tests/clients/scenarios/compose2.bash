@@ -100,8 +100,8 @@ compose2_use() {
   does logs --no-color store
   expect contains "store-1" "store hello"
   step "logs of all, their last lines"
-  does logs --no-color --tail=1
-  expect contains "ready" "store hello"
+  last_lines() { output=$(compose logs --no-color --tail=1) && [[ $output == *ready* && $output == *"store hello"* ]]; }
+  eventually 10 last_lines
   step "exec: a service finds the other by its name and its alias"
   does exec -T web sh -c 'cat /word; nslookup cellar >/dev/null && nslookup store >/dev/null && echo found'
   expect contains composed found

@@ -156,7 +156,8 @@ TEXT
   in_project exec cat /word /note
   expect output $'built\nnoted'
   step "its own command runs"
-  expect equal "$(dock logs "$id")" $'Container started\nready' # the first is the entrypoint's, by which the client knows
+  ready() { [ "$(dock logs "$id")" = $'Container started\nready' ]; }
+  eventually 10 ready # the first is the entrypoint's, by which the client knows
   step "build: an image with a name"
   in_project build --image-name "$name:image"
   expect equal "$(dock run --rm "$name:image" cat /word)" built

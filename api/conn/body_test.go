@@ -1,17 +1,18 @@
 package conn
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"strings"
 	"testing"
 )
 
-// TestBody streams an answer while a body is read, and asks once more: after a small body over the same connection.
+// TestBody streams an answer while a body is read, and asks once more over the same connection, which ends after a large one.
 func TestBody(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := Body(r)
@@ -37,19 +38,25 @@ func TestBody(t *testing.T) {
 		{1000, false, false},
 	} {
 		t.Run(fmt.Sprintf("%d bytes, sized %t", tc.size, tc.sized), func(t *testing.T) {
-			client := &http.Client{Transport: &http.Transport{}}
-			var reused bool
-			trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close() //nolint:errcheck // it ends with the test
+			answers := bufio.NewReader(c)
 			for range 2 {
 				var body io.Reader = strings.NewReader(strings.Repeat("x", tc.size))
 				if !tc.sized {
 					body = io.MultiReader(body)
 				}
-				req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, server.URL, body)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body)
 				if err != nil {
 					t.Fatal(err)
 				}
-				resp, err := client.Do(req)
+				if err := req.Write(c); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(answers, req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,9 +65,12 @@ func TestBody(t *testing.T) {
 					t.Errorf("got %q, %v, want %q", got, err, want)
 				}
 				_ = resp.Body.Close()
-			}
-			if reused != tc.reused {
-				t.Errorf("the second request came over the same connection: %t, want %t", reused, tc.reused)
+				if resp.Close == tc.reused {
+					t.Fatalf("the connection ends with the answer: %t, want %t", resp.Close, !tc.reused)
+				}
+				if resp.Close {
+					break
+				}
 			}
 		})
 	}

@@ -29,6 +29,7 @@ type connLimiter struct {
 	slots    chan struct{} // holds one for each connection
 	most     int           // more are told to come again
 	patience time.Duration // stallPatience, but in tests
+	surplus  time.Duration // surplusPatience, but in tests
 
 	mu  sync.Mutex // guards all
 	all map[*tracked]struct{}
@@ -36,7 +37,7 @@ type connLimiter struct {
 
 func newConnLimiter(most int) *connLimiter {
 	slots := make(chan struct{}, most+refusedConns)
-	return &connLimiter{slots: slots, most: most, patience: stallPatience, all: map[*tracked]struct{}{}}
+	return &connLimiter{slots: slots, most: most, patience: stallPatience, surplus: surplusPatience, all: map[*tracked]struct{}{}}
 }
 
 // addConn takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest

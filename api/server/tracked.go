@@ -96,7 +96,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 
 // SetReadDeadline leaves one that is too many only the time to be told so: its slot is one of few.
 func (t *tracked) SetReadDeadline(at time.Time) error {
-	if latest := time.Now().Add(surplusPatience); t.surplus && (at.IsZero() || at.After(latest)) {
+	if latest := time.Now().Add(t.limiter.surplus); t.surplus && (at.IsZero() || at.After(latest)) {
 		at = latest
 	}
 	return t.Conn.SetReadDeadline(at)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,9 +32,10 @@ const (
 type app struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
-	lookup         arg.Lookup // of the environment
-	host           string     // --host
-	tls            launch.TLS // --tls, --tlsverify and the files
+	lookup         arg.Lookup    // of the environment
+	host           string        // --host
+	tls            launch.TLS    // --tls, --tlsverify and the files
+	completion     time.Duration // 0: completionTimeout
 
 	once   sync.Once // guards engine, failed and hostFrom
 	engine *client.Client

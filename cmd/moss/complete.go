@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func (a *app) completeNames(most int, names func(context.Context, *client.Client
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), cmp.Or(a.completion, completionTimeout))
 		defer cancel()
 		all, err := names(ctx, engine)
 		if err != nil {

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"moss/api/client/clienttest"
 )
@@ -35,7 +37,10 @@ func mossAt(t *testing.T, engine *clienttest.Engine, env map[string]string, inpu
 		_ = writer.Close()
 	}()
 	var out, errs bytes.Buffer
-	a := &app{stdin: reader, stdout: &out, stderr: &errs, lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}
+	a := &app{
+		stdin: reader, stdout: &out, stderr: &errs, completion: time.Minute,
+		lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+	}
 	if engine != nil {
 		args = append([]string{"--host", engine.Host()}, args...)
 	}
@@ -282,18 +287,35 @@ func TestRunForwardsSignals(t *testing.T) {
 	}
 }
 
+// told is a buffer that tells of its first text.
+type told struct {
+	bytes.Buffer
+
+	once sync.Once
+	some chan struct{}
+}
+
+func (b *told) Write(p []byte) (int, error) {
+	defer b.once.Do(func() { close(b.some) })
+	return b.Buffer.Write(p)
+}
+
 func TestEngineDiesMidway(t *testing.T) {
 	engine := clienttest.New(t)
+	out := &told{some: make(chan struct{})}
 	engine.Process = func(_ io.Reader, stdout, _ io.Writer, signals <-chan string) int {
 		_, _ = io.WriteString(stdout, "begun")
+		<-out.some
 		_ = wasAsked(engine, "POST /containers/"+clienttest.ID+"/wait")
 		go engine.Kill()
 		<-signals
 		return 0
 	}
-	stdout, stderr, code := moss(t, engine, "", "run", "--rm", "box")
-	if stdout != "begun" || code != exitEngine || !strings.Contains(stderr, "lost the connection to the engine") {
-		t.Errorf("got %q, %q, %d, want 125 and a lost connection", stdout, stderr, code)
+	var errs bytes.Buffer
+	a := &app{stdin: os.Stdin, stdout: out, stderr: &errs, lookup: func(string) (string, bool) { return "", false }}
+	code := a.runArgs([]string{"--host", engine.Host(), "run", "--rm", "box"})
+	if out.String() != "begun" || code != exitEngine || !strings.Contains(errs.String(), "lost the connection to the engine") {
+		t.Errorf("got %q, %q, %d, want 125 and a lost connection", out, &errs, code)
 	}
 	close(engine.Signals())
 }

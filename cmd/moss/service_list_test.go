@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -160,8 +161,9 @@ func TestServiceWaitInterrupted(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Override["POST /services/create"] = answer(`{"ID":"77"}`)
 	engine.Override["GET /services/77"] = answer(`{"ID":"77","Spec":{"Name":"web"}}`)
+	var once sync.Once
 	engine.Override["GET /tasks"] = func(w http.ResponseWriter, _ *http.Request) {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // the command waits, so that it catches it
+		once.Do(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }) // the command waits, so that it catches it
 		_, _ = io.WriteString(w, "[]")
 	}
 	done := make(chan struct{})
@@ -174,7 +176,7 @@ func TestServiceWaitInterrupted(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the interrupt does not end the wait")
 	}
 }

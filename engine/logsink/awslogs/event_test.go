@@ -13,6 +13,7 @@ import (
 
 func TestCompose(t *testing.T) {
 	join := slices.Concat[[]logsink.Record]
+	const patient = "awslogs-force-flush-interval-seconds=3600" // longer than a busy machine stands still
 	old := piecesOf(1, false, "cut", " off")
 	for i := range old {
 		old[i].At = old[i].At.Add(-time.Minute)
@@ -28,12 +29,12 @@ func TestCompose(t *testing.T) {
 		{"pieces", join(piecesOf(1, true, "one", " line"), recordsOf("next")), false, nil, []string{"one line", "next"}, 3},
 		{"two lines", join(piecesOf(1, true, "a", "b"), piecesOf(2, true, "c", "d")), false, nil, []string{"ab", "cd"}, 4},
 		{"mixed", join(piecesOf(1, false, "a"), piecesOf(2, true, "b"), piecesOf(1, true, "x", "c")[1:]), false, nil, []string{"a", "b", "c"}, 3},
-		{"held", join(recordsOf("whole"), piecesOf(1, false, "one", " line")), false, nil, []string{"whole"}, 1},
-		{"all held", piecesOf(1, false, "one", " line"), false, nil, nil, 0},
+		{"held", join(recordsOf("whole"), piecesOf(1, false, "one", " line")), false, []string{patient}, []string{"whole"}, 1},
+		{"all held", piecesOf(1, false, "one", " line"), false, []string{patient}, nil, 0},
 		{"all", piecesOf(1, false, "one", " line"), true, nil, []string{"one line"}, 2},
 		{"old", old, false, nil, []string{"cut off"}, 2},
 		{"full", piecesOf(1, false, "one", " line"), false, []string{"awslogs-max-buffered-events=2"}, []string{"one line"}, 2},
-		{"lines", recordsOf("[1", " at", "[2", " in"), false, []string{`awslogs-multiline-pattern=^\[`}, []string{"[1\n at"}, 2},
+		{"lines", recordsOf("[1", " at", "[2", " in"), false, []string{patient, `awslogs-multiline-pattern=^\[`}, []string{"[1\n at"}, 2},
 		{"lines, all", recordsOf("[1", "", " at", "[2"), true, []string{`awslogs-multiline-pattern=^\[`}, []string{"[1\n\n at", "[2"}, 4},
 		{"lines before", recordsOf(" at", "[1"), true, []string{`awslogs-multiline-pattern=^\[`}, []string{" at", "[1"}, 2},
 		{"times", recordsOf("2026-01-02 a", "b", "2026-01-03 c"), true, []string{"awslogs-datetime-format=%Y-%m-%d"}, []string{"2026-01-02 a\nb", "2026-01-03 c"}, 3},

@@ -29,10 +29,13 @@ func TestReceiverAway(t *testing.T) {
 		}
 	}()
 	taken := 0
+	limit := time.After(time.Minute)
 	for held := false; !held; {
 		select {
 		case taken = <-written:
 		case <-time.After(500 * time.Millisecond):
+			held = taken*fillerSize >= logforward.Window/2 // otherwise the machine is busy
+		case <-limit:
 			held = true
 		}
 	}
@@ -125,13 +128,27 @@ func TestEndWhileReceiverAway(t *testing.T) {
 		t, rec.await(6), "web stdout run", "web stdout last with 1 bytes", "web stdout run", "web stdout last with 1 bytes",
 		"web stdout run", "web stdout last with 1 bytes",
 	)
-	for r.mu.Lock(); r.busy > 0; r.mu.Lock() {
-		r.mu.Unlock()
-		time.Sleep(time.Millisecond)
-	}
+	awaitUnneeded(t, r)
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kept != 0 || len(r.tails) != 0 {
 		t.Errorf("after the end %d bytes are kept, and %d containers known", r.kept, len(r.tails))
+	}
+}
+
+// awaitUnneeded waits until no container needs the relay.
+func awaitUnneeded(t *testing.T, r *Relay) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.busy > 0 {
+		if time.Now().After(limit) {
+			t.Fatalf("%d runs need the relay yet", r.busy)
+		}
+		r.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		r.mu.Lock()
 	}
 }
 
@@ -150,6 +167,7 @@ func TestNoRoomForEnded(t *testing.T) {
 	if err := w.Close(); err != nil || time.Since(begun) < 50*time.Millisecond {
 		t.Errorf("Close: got %v after %s", err, time.Since(begun))
 	}
+	awaitUnneeded(t, r) // it has found no room by then
 	r.freeBytes(mostKept - 100)
 	rec.setAway(false)
 	next := open(t, socket, "next")

@@ -48,7 +48,8 @@ type Conn struct {
 	conn    net.Conn
 	raw     net.Conn // below tls; otherwise conn itself
 	made    time.Time
-	spoiled bool // a call failed; or its context ended, whose deadline may still hold in later ones
+	closing time.Duration // closeBound
+	spoiled bool          // a call failed; or its context ended, whose deadline may still hold in later ones
 }
 
 // Dial connects. A tls receiver must show a certificate for its host that the system's authorities vouch for. The error is
@@ -56,7 +57,7 @@ type Conn struct {
 func Dial(ctx context.Context, t Target) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectBound)
 	defer cancel()
-	c := &Conn{target: t, made: time.Now()}
+	c := &Conn{target: t, made: time.Now(), closing: closeBound}
 	var err error
 	if t.Network == "tls" {
 		dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}
@@ -188,7 +189,7 @@ func (c *Conn) Close() error {
 	if secure, ok := c.conn.(*tls.Conn); ok && !c.spoiled {
 		// The kernel answers bytes that nobody has read, such as session tickets, with a reset, which can overtake what was
 		// written: they are read, up to the receiver's own end.
-		if secure.CloseWrite() == nil && secure.SetReadDeadline(time.Now().Add(closeBound)) == nil {
+		if secure.CloseWrite() == nil && secure.SetReadDeadline(time.Now().Add(c.closing)) == nil {
 			_, _ = io.CopyN(io.Discard, secure, maxTail)
 		}
 	}

@@ -34,20 +34,17 @@ const (
 // Open opens a sender. An option or a file that is not right, and labels and variables too long for a message, are
 // fault.Invalid.
 func Open(ctx context.Context, setup logsink.Setup) (logsink.Sender, error) {
-	return openSender(ctx, setup, localSockets)
+	return openSender(ctx, setup, target{sockets: localSockets, wait: connectTime, verdict: verdictTime})
 }
 
-// openSender does the work of Open, with the sockets to try where the options name no address.
-func openSender(ctx context.Context, setup logsink.Setup, sockets []string) (*sender, error) {
+// openSender does the work of Open, with the sockets and times of a target whose address the options name.
+func openSender(ctx context.Context, setup logsink.Setup, t target) (*sender, error) {
 	options, err := logdriver.ParseSyslog(setup.Options)
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{
-		layout: newLayout(options, setup.Container, os.Getpid()),
-		target: target{network: options.Network, address: options.Address, sockets: sockets, wait: connectTime},
-		limit:  mostMessage,
-	}
+	t.network, t.address = options.Network, options.Address
+	s := &sender{layout: newLayout(options, setup.Container, os.Getpid()), target: t, limit: mostMessage}
 	if n := s.layout.headerSize(); n > mostHeader {
 		return nil, fault.Invalid("syslog: tag, labels and variables make %d bytes of each message: want %d at most", n, mostHeader)
 	}

@@ -96,7 +96,7 @@ func TestClientCertificate(t *testing.T) {
 			"syslog-address": "tcp+tls://" + d.host + ":" + mutualPort, "syslog-format": "rfc5424",
 			"syslog-tls-ca-cert": d.dir + "/ca.pem",
 		}
-		_, err := Open(t.Context(), describeContainer("mutual", options))
+		_, err := openSender(t.Context(), describeContainer("mutual", options), patient)
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), mutualPort) {
 			t.Errorf("%s: Open without a certificate = %v, want fault.Unavailable with the address", driver, err)
 		}
@@ -223,7 +223,7 @@ func TestLocal(t *testing.T) {
 	d := startDaemon(t, "gtls")
 	for _, socket := range []string{"stream", "datagram", "local"} {
 		sockets := []string{d.dir + "/absent", d.dir + "/" + socket, d.dir + "/absent"}
-		s, err := openSender(t.Context(), describeContainer("local-"+socket, nil), sockets)
+		s, err := openSender(t.Context(), describeContainer("local-"+socket, nil), target{sockets: sockets, wait: connectTime})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,8 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%s: got %+v", socket, got)
 		}
 	}
-	_, err := openSender(t.Context(), describeContainer("local", nil), []string{d.dir + "/absent", d.dir + "/missing"})
+	none := target{sockets: []string{d.dir + "/absent", d.dir + "/missing"}, wait: connectTime}
+	_, err := openSender(t.Context(), describeContainer("local", nil), none)
 	if err == nil || !strings.Contains(err.Error(), "/absent: ") || !strings.Contains(err.Error(), "/missing: ") {
 		t.Errorf("without a socket: %v, want an error with both paths", err)
 	}

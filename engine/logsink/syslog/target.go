@@ -28,6 +28,7 @@ type target struct {
 	sockets []string      // paths
 	tls     *tls.Config   // nil: without
 	wait    time.Duration // connectTime
+	verdict time.Duration // verdictTime
 }
 
 // String returns the target as the options name it.
@@ -53,7 +54,7 @@ func (t target) connectReceiver(ctx context.Context) (*connection, error) {
 	if t.tls == nil {
 		return newConnection(raw, raw), nil
 	}
-	c, err := shakeHands(ctx, raw, t.tls)
+	c, err := shakeHands(ctx, raw, t.tls, t.verdict)
 	if err != nil {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}

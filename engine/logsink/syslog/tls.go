@@ -86,8 +86,9 @@ func readFile(option, path string) ([]byte, error) {
 // shakeHands makes a connection with TLS of one without, which it takes over.
 //
 // With TLS 1.3 the handshake is over before the receiver has looked at this side's certificate: what is sent then would be
-// lost if it says no. Where it asked for one, its word is waited for: a refusal, or the ticket that follows a consent.
-func shakeHands(ctx context.Context, raw net.Conn, base *tls.Config) (*connection, error) {
+// lost if it says no. Where it asked for one, its word is waited for, no longer than wait: a refusal, or the ticket that follows
+// a consent. A receiver that has said nothing by then has consented.
+func shakeHands(ctx context.Context, raw net.Conn, base *tls.Config, wait time.Duration) (*connection, error) {
 	v := &verdict{taken: make(chan struct{})}
 	config := base.Clone()
 	config.ClientSessionCache = v
@@ -105,7 +106,7 @@ func shakeHands(ctx context.Context, raw net.Conn, base *tls.Config) (*connectio
 	}
 	c := newConnection(conn, raw)
 	if v.asked && conn.ConnectionState().Version >= tls.VersionTLS13 {
-		if err := v.awaitWord(ctx, c); err != nil {
+		if err := v.awaitWord(ctx, c, wait); err != nil {
 			c.closeAndWait()
 			return nil, err
 		}
@@ -126,9 +127,9 @@ func (v *verdict) Get(string) (*tls.ClientSessionState, bool) { return nil, fals
 // Put notes that there was a ticket.
 func (v *verdict) Put(string, *tls.ClientSessionState) { v.once.Do(func() { close(v.taken) }) }
 
-// awaitWord waits for the receiver's word. A receiver that says nothing in verdictTime has consented.
-func (v *verdict) awaitWord(ctx context.Context, c *connection) error {
-	timer := time.NewTimer(verdictTime)
+// awaitWord waits for the receiver's word.
+func (v *verdict) awaitWord(ctx context.Context, c *connection, wait time.Duration) error {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-v.taken:

@@ -70,6 +70,14 @@ func writeOutput(t *testing.T, b *bufferedLog, stream stdio.Stream, text string)
 	clear(p) // the caller may use it again
 }
 
+// awaitIdle waits until the log has all that was taken, longer than Mark does.
+func awaitIdle(b *bufferedLog) {
+	b.mu.Lock()
+	idle := b.idle
+	b.mu.Unlock()
+	<-idle
+}
+
 func closeLog(t *testing.T, b *bufferedLog) {
 	t.Helper()
 	if err := b.Close(); err != nil {
@@ -129,10 +137,10 @@ func TestBufferedLogDrops(t *testing.T) {
 				writeOutput(t, b, stdio.Stdout, p)
 			}
 			log.gate.Unlock()
-			b.Mark() // all that was taken is written
+			awaitIdle(b)
 			for _, p := range tc.after {
 				writeOutput(t, b, stdio.Stdout, p)
-				b.Mark()
+				awaitIdle(b)
 			}
 			closeLog(t, b)
 			if got := log.written(stdio.Stdout); got != tc.want {
@@ -152,6 +160,7 @@ func TestBufferedLogMark(t *testing.T) {
 	if err := b.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	awaitIdle(b)
 	if inode, size := b.Mark(); inode != 7 || size != 5 || log.flushes == 0 {
 		t.Errorf("Mark = %d, %d after %d flushes, want 7, 5 after one", inode, size, log.flushes)
 	}
@@ -169,7 +178,7 @@ func TestBufferedLogTellsErrors(t *testing.T) {
 	log := &slowLog{err: full}
 	b := newBufferedLog(log, 100)
 	writeOutput(t, b, stdio.Stdout, "lost\n")
-	b.Mark()
+	awaitIdle(b)
 	if err := b.Write(stdio.Stdout, []byte("kept\n"), time.Now()); !errors.Is(err, full) {
 		t.Errorf("the next Write = %v, want %v", err, full)
 	}

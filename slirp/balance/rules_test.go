@@ -148,7 +148,7 @@ func TestServiceAddressLeadsToReadyTasks(t *testing.T) {
 	set(client) // nobody is ready
 	for _, dead := range []string{to, "10.208.1.201:" + server} {
 		begin := time.Now()
-		if _, _, _, err := ask(client, dead); !errors.Is(err, syscall.ECONNREFUSED) || time.Since(begin) > 2*time.Second {
+		if _, _, _, err := ask(client, dead); !errors.Is(err, syscall.ECONNREFUSED) || time.Since(begin) > 30*time.Second {
 			t.Errorf("%s, a service without a ready task: %v after %v", dead, err, time.Since(begin))
 		}
 	}

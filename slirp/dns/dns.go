@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -80,6 +81,7 @@ type Server struct {
 	names registry
 	limit *limiter
 	packs sync.Pool       // *packet
+	next  time.Duration   // nextServer; tests set it before the first query
 	life  context.Context //nolint:containedctx // of the service itself: queries are of no caller
 	end   context.CancelFunc
 
@@ -94,7 +96,7 @@ type Server struct {
 func NewServer(ctx context.Context, opts Options) *Server {
 	s := &Server{
 		opts: opts, clients: make(map[string]*client), kept: make(map[string]Sockets),
-		limit: newLimiter(maxForwards, maxForwardsEach),
+		limit: newLimiter(maxForwards, maxForwardsEach), next: nextServer,
 		packs: sync.Pool{New: func() any { return new(packet) }},
 	}
 	s.names.networks = make(map[string]*names)

@@ -115,7 +115,7 @@ type outcome struct {
 // askServers asks one server after the other and takes the first good answer. Without one it returns the last answer
 // there was.
 func (a *asking) askServers(ctx context.Context, s *Server, q *query) (reply []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout*time.Duration(a.attempts)+nextServer*maxServers)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout*time.Duration(a.attempts)+s.next*maxServers)
 	defer cancel()
 	rounds := len(a.servers) * a.attempts
 	outcomes := make(chan outcome)
@@ -140,7 +140,7 @@ func (a *asking) askServers(ctx context.Context, s *Server, q *query) (reply []b
 			server := a.servers[asked%len(a.servers)]
 			asked, open = asked+1, open+1
 			go func() { outcomes <- a.askOne(ctx, s, q, server) }()
-			wait := nextServer
+			wait := s.next
 			if asked%len(a.servers) == 0 {
 				wait = a.timeout
 			}

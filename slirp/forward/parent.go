@@ -32,6 +32,7 @@ type Parent struct {
 	work     sync.WaitGroup
 	pipes    pipes
 	dialer   *dialer // set by RunParentDriver before there is a port
+	waits    waits   // of the ports that are opened from now on; tests set it
 
 	files int // descriptors that this process may have
 
@@ -77,7 +78,7 @@ func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
 	}
 	return &Parent{
 		log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry),
-		taken: make(map[place]int), nextID: 1,
+		taken: make(map[place]int), nextID: 1, waits: waits{cut: cutWait, refuse: refuseWait},
 	}, nil
 }
 

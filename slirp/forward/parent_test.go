@@ -12,6 +12,12 @@ import (
 // SetSourceWait changes how long a connection with the client's address is waited for: a test knows whether it comes.
 func (p *Parent) SetSourceWait(d time.Duration) { p.dialer.sourceWait = d }
 
+// SetCutWait changes how long the connections of a port that is opened later go on once it is closed.
+func (p *Parent) SetCutWait(d time.Duration) { p.waits.cut = d }
+
+// SetRefuseWait changes how long the clients of a port that is opened later have for their first words.
+func (p *Parent) SetRefuseWait(d time.Duration) { p.waits.refuse = d }
+
 // TestReserveLeavesDescriptors opens no port more than the process can bear.
 func TestReserveLeavesDescriptors(t *testing.T) {
 	p := &Parent{dialer: &dialer{}, files: 4, ports: make(map[int]*entry), taken: make(map[place]int), nextID: 1}

@@ -37,7 +37,7 @@ const (
 
 // rig is a host with a detached namespace and a container behind it, and both halves of the driver.
 type rig struct {
-	ports     port.Manager
+	ports     *forward.Parent
 	dir       string
 	detached  string // path of the namespace
 	container string
@@ -71,7 +71,7 @@ func newRig(t testing.TB, routed bool) rig {
 	check(t, reach(client6))   // it is not there as soon as it has been added
 	r.sourceWait = time.Minute // nothing is lost
 	if !routed {
-		r.sourceWait = 5 * time.Second
+		r.sourceWait = 15 * time.Second // what one connection takes, and the next must not, on a busy machine
 	}
 	r.ports = run(t, r)
 	return r
@@ -91,7 +91,7 @@ func reach(ip string) error {
 }
 
 // run starts both halves; they end with the test.
-func run(t testing.TB, r rig) port.ParentDriver {
+func run(t testing.TB, r rig) *forward.Parent {
 	t.Helper()
 	parent, err := forward.NewParent(t.Output(), r.dir, false)
 	check(t, err)

@@ -28,12 +28,16 @@ func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 }
 
+// waits are how long a connection's last steps may take.
+type waits struct{ cut, refuse time.Duration }
+
 // tcpPort is one open TCP port.
 type tcpPort struct {
 	parent   *Parent
 	listener *net.TCPListener
 	to       target
 	kind     kind
+	waits    waits
 	quit     chan struct{} // closed with the port
 
 	mu       sync.Mutex // guards the fields below
@@ -56,7 +60,7 @@ func (p *Parent) openTCP(ctx context.Context, r route) (*tcpPort, error) {
 		return nil, errors.Join(fmt.Errorf("not a TCP listener but %T", l), l.Close())
 	}
 	t := &tcpPort{
-		parent: p, listener: listener, kind: r.socketKind(), quit: make(chan struct{}),
+		parent: p, listener: listener, kind: r.socketKind(), waits: p.waits, quit: make(chan struct{}),
 		to: target{addr: r.to}, sessions: make(map[*session]struct{}),
 	}
 	p.work.Go(t.acceptClients)
@@ -97,7 +101,7 @@ func (t *tcpPort) serveClient(client *net.TCPConn) {
 	container, err := t.parent.dialer.dialTCP(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) {
-			refuseClient(client)
+			refuseClient(client, t.waits.refuse)
 		} else {
 			resetConn(client)
 		}
@@ -124,8 +128,8 @@ func (t *tcpPort) serveClient(client *net.TCPConn) {
 // end if it sends nothing. A reset that is quicker than the client's connect would be that one's error, and clients
 // that wait for a port try again after a refusal alone; an end that is quicker than the request leaves Node's fetch
 // waiting for ever.
-func refuseClient(client *net.TCPConn) {
-	_ = client.SetReadDeadline(time.Now().Add(refuseWait))
+func refuseClient(client *net.TCPConn, wait time.Duration) {
+	_ = client.SetReadDeadline(time.Now().Add(wait))
 	if n, _ := client.Read(make([]byte, 1)); n > 0 {
 		resetConn(client)
 		return
@@ -140,15 +144,14 @@ func (t *tcpPort) addSession(s *session) bool {
 		return false
 	}
 	if t.closed {
-		s.setCloseDeadline() // accepted before
+		s.setCloseDeadline(t.waits.cut) // accepted before
 	}
 	t.sessions[s] = struct{}{}
 	return true
 }
 
-// setCloseDeadline gives a connection of a closed port drainWait if the container has ended it, cutWait otherwise.
-func (s *session) setCloseDeadline() {
-	wait := cutWait
+// setCloseDeadline gives a connection of a closed port drainWait if the container has ended it, wait otherwise.
+func (s *session) setCloseDeadline(wait time.Duration) {
 	if peerFinished(s.container) {
 		wait = drainWait
 	}
@@ -189,7 +192,7 @@ func (t *tcpPort) close() error {
 	t.closed = true
 	close(t.quit)
 	for s := range t.sessions {
-		s.setCloseDeadline()
+		s.setCloseDeadline(t.waits.cut)
 	}
 	return err
 }

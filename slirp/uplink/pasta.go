@@ -19,8 +19,8 @@ import (
 	"moss/engine/fault"
 )
 
-// endWait is how long an ended pasta may take to go; it holds nothing that takes time to let go.
-const endWait = 2 * time.Second
+// endWait is how long an ended pasta may take to go. It holds nothing that takes time to let go, but the machine may be busy.
+const endWait = 30 * time.Second
 
 // oldSend is what pasta of 2023 bears in bytes: it tells containers that a peer nearby takes all that the peer's window
 // has room for, drops what its own socket then does not, and the connection crawls. With more than this under way the

@@ -19,6 +19,9 @@ const (
 	startWait = 30 * time.Second
 	// pipeWait is how long an ended program's output may stay open: whatever else holds it is not waited for.
 	pipeWait = time.Second
+	// closeWait is how long a program may take to end once it can no longer say that it is ready: its reason is worth more
+	// than ours. It is longer than pipeWait, within which the end of a program that has died is known.
+	closeWait = 5 * time.Second
 	// tailSize in bytes is how much of a program's last words is kept.
 	tailSize = 2 << 10
 )
@@ -113,7 +116,7 @@ func (p *process) awaitReady(ready *os.File) error {
 			select {
 			case why := <-p.ended:
 				return why
-			case <-time.After(pipeWait):
+			case <-time.After(closeWait):
 			}
 		}
 		return errors.Join(fmt.Errorf("wait until it is ready: %w", err), p.killAndWait())

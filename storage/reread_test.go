@@ -35,6 +35,7 @@ func TestNamesOnAFullDisk(t *testing.T) {
 				case <-time.After(10 * time.Millisecond):
 				}
 			}
+			s.copies.close() // which writes as well
 			filler := fill(t, s)
 			for name, verb := range map[string]func() error{
 				"tag":         func() error { return s.Tag(ctx, one.ID, "other") },

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -216,18 +218,30 @@ func TestNextEngineRemovesSteps(t *testing.T) {
 	w.must(m.Start(t.Context(), running))
 	m.Close()
 	m = w.engine()
-	for _, id := range []string{created, running} {
-		if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("Get with the next engine = %v, want a NotFound fault", err)
-		}
-		for _, dir := range []string{m.folders.dataDir(id), m.folders.taskDir(id)} {
-			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is still there: %v", dir, err)
+	left := func() string {
+		for _, id := range []string{created, running} {
+			if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) {
+				return fmt.Sprintf("Get with the next engine = %v, want a NotFound fault", err)
+			}
+			for _, dir := range []string{m.folders.dataDir(id), m.folders.taskDir(id)} {
+				if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+					return fmt.Sprintf("%s is still there: %v", dir, err)
+				}
 			}
 		}
+		w.layers.mu.Lock()
+		defer w.layers.mu.Unlock()
+		if len(w.layers.made) != 0 {
+			return fmt.Sprintf("layers %v, want none", w.layers.made)
+		}
+		return ""
 	}
-	if len(w.layers.made) != 0 {
-		t.Errorf("layers %v, want none", w.layers.made)
+	what := left()
+	for deadline := time.Now().Add(time.Minute); what != "" && time.Now().Before(deadline); what = left() {
+		time.Sleep(time.Millisecond) // what takes longer than adoptWait goes on in the background
+	}
+	if what != "" {
+		t.Error(what)
 	}
 }
 

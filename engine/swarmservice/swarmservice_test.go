@@ -195,7 +195,9 @@ func TestLife(t *testing.T) {
 	for _, pid := range before {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	await(t, "the next start", func() bool { return r.starts.Load() == 3 && r.Node(t.Context()).ID == "me" })
+	await(t, "the next start", func() bool { // and the reaping of the last one
+		return r.starts.Load() == 3 && r.Node(t.Context()).ID == "me" && len(children(t)) == 1
+	})
 	if now := children(t); len(now) != 1 || now[0] == before[0] {
 		t.Errorf("programs: got %v, want another than %v", now, before)
 	}

@@ -47,7 +47,7 @@ func runTable(t *testing.T, table ...stage) (map[string]result, string) {
 func TestWhatMayRunSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	meet := func(own, other string) []string {
-		return shell("touch " + dir + "/" + own + "; i=0; until [ -e " + dir + "/" + other + " ]; do i=$((i+1)); [ $i -lt 1000 ] || exit 1; sleep 0.01; done")
+		return shell("touch " + dir + "/" + own + "; i=0; until [ -e " + dir + "/" + other + " ]; do i=$((i+1)); [ $i -lt 6000 ] || exit 1; sleep 0.01; done")
 	}
 	alone := shell("mkdir " + dir + "/held && sleep 0.1 && rmdir " + dir + "/held")
 	results, _ := runTable(t,

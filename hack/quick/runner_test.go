@@ -3,11 +3,18 @@ package main
 import (
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+// unmeasured puts fixed texts in the place of durations, which a busy machine makes longer.
+func unmeasured(text string) string {
+	text = regexp.MustCompile(`\d+\.\d s `).ReplaceAllString(text, "0.0 s ")
+	return regexp.MustCompile(`(?m) in \d+ s$`).ReplaceAllString(text, " in 0 s")
+}
 
 func TestRunLanes(t *testing.T) {
 	var out strings.Builder
@@ -30,7 +37,7 @@ func TestRunLanes(t *testing.T) {
 	if !errors.Is(err, errFailed) {
 		t.Errorf("close after failures = %v, want %v", err, errFailed)
 	}
-	got := out.String()
+	got := unmeasured(out.String())
 	for _, want := range []string{
 		"no such type\nFAILED     0.0 s  build\n",
 		"ok         0.0 s  good\n",
@@ -42,7 +49,7 @@ func TestRunLanes(t *testing.T) {
 		"left out: bats: the build failed\n",
 		"left out: lint: the build failed\n",
 		"left out: no time within 1m0s for the unit tests of 1 of 2 dependants: far/away\n",
-		"\nquick: 1 parts passed, 3 failed in 3600 s\n",
+		"\nquick: 1 parts passed, 3 failed in 0 s\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the output lacks %q:\n%s", want, got)
@@ -60,7 +67,7 @@ func TestClosePasses(t *testing.T) {
 	if err := r.writeClosing(selection{}); err != nil {
 		t.Errorf("close = %v, want no error", err)
 	}
-	if got, want := out.String(), "quick: 1 parts passed, 0 failed in 0 s\n"; !strings.HasSuffix(got, want) {
+	if got, want := unmeasured(out.String()), "quick: 1 parts passed, 0 failed in 0 s\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("the last line of %q is not %q", got, want)
 	}
 }

@@ -219,10 +219,12 @@ const busyStall = 3 * time.Second
 // TestBlobSlowReader takes longer than a server may: that is not the server's fault.
 func TestBlobSlowReader(t *testing.T) {
 	t.Parallel() // it mostly sleeps
+	// Longer than the server itself stalls on a busy machine, after which the client asks again.
+	const stall = 8 * time.Second
 	s := newServer(t)
 	layer := noise(8 << 20) // more than the sockets hold
 	_, blob := s.put("a/b", "v", layer)
-	c := newClient(t, registry.Config{Stall: busyStall})
+	c := newClient(t, registry.Config{Stall: stall})
 	r, _, err := open(t, c, s.host+"/a/b:v", image.RegistryAuth{}).Blob(t.Context(), blob)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +234,7 @@ func TestBlobSlowReader(t *testing.T) {
 		if _, err := io.CopyN(&got, r, n); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(busyStall + 100*time.Millisecond) // a server that took so long would be given up
+		time.Sleep(stall + 100*time.Millisecond) // a server that took so long would be given up
 	}
 	if _, err := io.Copy(&got, r); err != nil || !bytes.Equal(got.Bytes(), layer) {
 		t.Errorf("%d bytes, %v", got.Len(), err)

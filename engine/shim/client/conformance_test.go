@@ -70,7 +70,7 @@ func harness(t *testing.T, programs map[tasktest.Program]bundle) tasktest.Harnes
 			runner.SetLimits(300*time.Millisecond, 100*time.Millisecond, patience)
 			goOn := hang(t, spec.Dir)
 			return func() {
-				runner.SetLimits(patience, time.Second, patience) // machines may be busy
+				runner.SetLimits(patience, time.Second, patience)
 				goOn()
 			}
 		},

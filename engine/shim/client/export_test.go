@@ -23,7 +23,7 @@ func (r *Runner) RecoverRecord(ctx context.Context, dir string, called error) er
 	return err
 }
 
-// SetLimits makes a runner less patient than usual: the tests know which shim hangs.
+// SetLimits makes a runner more patient than usual, as machines may be busy, or less: some tests know which shim hangs.
 func (r *Runner) SetLimits(answer, sign, end time.Duration) {
 	r.limits.answer, r.limits.ready, r.limits.sign, r.limits.end = answer, answer, sign, end
 }

@@ -40,6 +40,7 @@ func playEngine() error {
 	if err != nil {
 		return err
 	}
+	r.SetLimits(patience, time.Second, patience)
 	ctx := context.Background()
 	tk, err := r.Prepare(ctx, o.Spec)
 	if err != nil {

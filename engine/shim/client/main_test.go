@@ -194,6 +194,7 @@ func newRunner(tb testing.TB) *client.Runner {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	r.SetLimits(patience, time.Second, patience)
 	return r
 }
 

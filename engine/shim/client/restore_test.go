@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -94,7 +95,8 @@ func TestFolderGoneWithoutEngine(t *testing.T) {
 			die()
 			<-ended
 		}
-		if err := os.RemoveAll(spec.Dir); err != nil {
+		gone := spec.Dir + ".gone" // in one go: the shim writes into what is being emptied
+		if err := errors.Join(os.Rename(spec.Dir, gone), os.RemoveAll(gone)); err != nil {
 			t.Fatal(err)
 		}
 		die()
@@ -140,24 +142,16 @@ func TestAdoptOfALivingShimWithoutSocket(t *testing.T) {
 	spec := newSpec(t, sh("while :; do sleep 0.05; done"))
 	tk := prepare(t, r, spec)
 	pid := start(t, tk)
-	alive, err := proto.ReadAlive(spec.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signal := func(signal unix.Signal) {
-		if err := unix.Kill(alive.Shim.Pid, signal); err != nil {
-			t.Error(err)
-		}
-	}
-	signal(unix.SIGSTOP) // it would write the socket again
+	goOn := hang(t, spec.Dir) // it would write the socket again
 	if err := os.Remove(filepath.Join(spec.Dir, proto.SocketFile)); err != nil {
 		t.Error(err)
 	}
 	if _, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Adopt without the socket = %v, want not found", err)
 	}
-	signal(unix.SIGCONT)
+	goOn()
 	eventually(t, "the next engine finds the task", func() bool {
+		var err error
 		tk, err = newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
 		return err == nil
 	})

@@ -47,22 +47,28 @@ func serveSlowly(t *testing.T, dir string, silence time.Duration) {
 	}
 	t.Cleanup(func() { _ = socket.Close() })
 	go func() {
-		var conns [2]net.Conn // of the request, and of the question for a sign
-		for i := range conns {
-			if conns[i], err = socket.Accept(); err != nil {
+		var request, sign net.Conn // in any order: each has a goroutine
+		for request == nil || sign == nil {
+			conn, err := socket.Accept()
+			if err != nil {
 				return
 			}
-			defer func() { _ = conns[i].Close() }()
+			defer func() { _ = conn.Close() }()
 			var req proto.Request
-			if proto.Read(conns[i], &req) != nil {
+			if proto.Read(conn, &req) != nil {
 				return
 			}
+			if req.Op == proto.OpStatus {
+				sign = conn
+			} else {
+				request = conn
+			}
 		}
-		_ = conns[1].SetReadDeadline(time.Now().Add(silence))
-		if _, err := conns[1].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = proto.Write(conns[0], proto.Reply{State: &proto.Record{Pid: 7}})
+		_ = sign.SetReadDeadline(time.Now().Add(silence))
+		if _, err := sign.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = proto.Write(request, proto.Reply{State: &proto.Record{Pid: 7}})
 		}
-		_, _ = conns[0].Read(make([]byte, 1)) // until the engine hangs up
+		_, _ = request.Read(make([]byte, 1)) // until the engine hangs up
 	}()
 }
 
@@ -72,9 +78,13 @@ func TestTheRuntimeIsGivenTime(t *testing.T) {
 		proto.OpStart: nil, proto.OpPause: nil, proto.OpResume: nil, proto.OpUpdate: nil, proto.OpPids: task.ErrSilent,
 	} {
 		t.Run(string(op), func(t *testing.T) {
-			runner := &Runner{limits: limits{answer: 50 * time.Millisecond, sign: time.Millisecond, ready: time.Minute}}
+			runner := &Runner{limits: limits{answer: 50 * time.Millisecond, sign: time.Millisecond, ready: time.Hour}}
 			shim := runner.newTask("a", t.TempDir()).shim
-			serveSlowly(t, shim.dir, 500*time.Millisecond)
+			silence := 500 * time.Millisecond
+			if want != nil {
+				silence = time.Minute
+			}
+			serveSlowly(t, shim.dir, silence)
 			if _, err := shim.callShim(t.Context(), proto.Request{Op: op}); !errors.Is(err, want) {
 				t.Errorf("%s = %v, want %v", op, err, want)
 			}

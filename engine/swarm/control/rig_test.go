@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -58,13 +59,11 @@ func startSwarm() {
 		swarm.err = err
 		return
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddress()
 	if err != nil {
 		swarm.err = err
 		return
 	}
-	addr := listener.Addr().String()
-	_ = listener.Close()
 	swarm.member = member.Open(member.Options{
 		Dir: filepath.Join(dir, "swarm"), Control: filepath.Join(dir, "control.sock"), Executor: &recorder{},
 		RemoveTasks: func(context.Context) error { return os.RemoveAll(dir) }, Log: zerolog.Nop(),
@@ -76,6 +75,19 @@ func startSwarm() {
 	if swarm.err = json.Unmarshal(a.body, &swarm.nodeID); a.status != http.StatusOK || swarm.err != nil {
 		swarm.err = fmt.Errorf("swarm/init answered %d: %s", a.status, a.body)
 	}
+}
+
+// freeAddress returns an address that nobody listens on. Its port is below those that the kernel gives to connections, which
+// would take it before it is used, and no port of other tests.
+func freeAddress() (addr string, err error) {
+	for range 1000 {
+		addr = fmt.Sprintf("127.0.0.1:%d", 29000+rand.IntN(1000))
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err == nil {
+			return addr, l.Close()
+		}
+	}
+	return "", err
 }
 
 func newAPI(m Member) *route.API {

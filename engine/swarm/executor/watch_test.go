@@ -10,17 +10,11 @@ import (
 // TestWatcher wakes a waiter at its beginning, when the stream has been opened, and after each event of its own container.
 func TestWatcher(t *testing.T) {
 	r := newRig(t, 0)
-	opened := make(chan struct{})
-	r.before = func(_ http.ResponseWriter, q *http.Request) bool {
-		if q.URL.Path == "/events" {
-			<-opened
-		}
-		return false
-	}
+	open := gateEvents(r)
 	w := r.x.watcher
 	other := w.addWaiter("other")
 	<-other.changed
-	close(opened)
+	open()
 	<-other.changed
 	w.mu.Lock()   // Opened wakes all in one go
 	w.mu.Unlock() //nolint:staticcheck // only waited for
@@ -48,8 +42,25 @@ func TestWatcher(t *testing.T) {
 	w.removeWaiter(mine)
 	w.removeWaiter(other)
 	w.awaitEnd() // nobody waits, so the stream ends
+	open = gateEvents(r)
 	again := w.addWaiter("again")
 	<-again.changed
+	open()
 	<-again.changed
 	w.removeWaiter(again)
+}
+
+// gateEvents keeps streams of events from being opened until open is called. Without it the first two reasons to wake a waiter
+// may become one.
+func gateEvents(r *rig) (open func()) {
+	gate := make(chan struct{})
+	r.set(func() {
+		r.before = func(_ http.ResponseWriter, q *http.Request) bool {
+			if q.URL.Path == "/events" {
+				<-gate
+			}
+			return false
+		}
+	})
+	return func() { close(gate) }
 }

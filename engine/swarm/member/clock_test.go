@@ -185,7 +185,7 @@ func TestJoinWithClockBehind(t *testing.T) {
 		ListenAddr: "127.0.0.1:" + freePort(t), RemoteAddrs: []string{front}, Token: cluster(t, manager).RootCA.JoinTokens.Worker,
 	})
 	wantFault(t, "Join", err, fault.Invalid, "certificate has expired or is not yet valid: current time")
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("Join took %v", took)
 	}
 	if s := worker.Status(); s.State != Inactive {

@@ -109,14 +109,13 @@ func TestJoinRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			opt := options(t)
-			limit := 5 * time.Second // the managers' first answer counts: it takes a second
-			if fault.Is(tc.kind(""), fault.Unavailable) {
-				opt.Patience, limit = time.Second, 30*time.Second
+			if fault.Is(tc.kind(""), fault.Unavailable) { // otherwise the managers' first answer counts, before the patience ends
+				opt.Patience = 5 * time.Second
 			}
 			m := open(t, opt)
 			begun := time.Now()
 			wantFault(t, "Join", m.Join(t.Context(), tc.opt), tc.kind, tc.want)
-			if took := time.Since(begun); took > limit {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("Join took %v", took)
 			}
 			if s := m.Status(); s.State != Inactive {

@@ -3,11 +3,13 @@ package member
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,15 +35,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on.
+// nextPort is the port that freePort tries next.
+var nextPort atomic.Int32 //nolint:gochecknoglobals // of all tests, so that no two get the same
+
+// freePort returns a port of 127.0.0.1 that nobody listens on. It is below those that the kernel gives to connections, which
+// would take it before it is used, and no port of other tests.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	nextPort.CompareAndSwap(0, 28000+rand.Int32N(500))
+	for range 1000 {
+		port := strconv.Itoa(int(nextPort.Add(1)))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // it is of TCP
+	t.Fatal("no port is free")
+	return ""
 }
 
 // options are those of a new node.

@@ -76,7 +76,7 @@ func newManager(t *testing.T, a *authority) *manager {
 
 func newManagerAs(t *testing.T, cfg *tls.Config) *manager {
 	t.Helper()
-	m := &manager{reports: make(chan error, 100)}
+	m := &manager{reports: make(chan error, 1000)}
 	m.Server = NewServer(ServerOptions{
 		TLS: func() (*tls.Config, error) { return cfg, nil },
 		Who: func(s tls.ConnectionState) (string, error) {

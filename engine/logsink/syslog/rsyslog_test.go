@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,10 +110,10 @@ func (d *daemon) start() {
 		_ = d.cmd.Wait()
 		close(d.done)
 	}()
-	for _, address := range []string{
-		"tcp " + d.host + ":" + plainPort, "tcp " + d.host + ":" + tlsPort, "tcp " + d.host + ":" + mutualPort,
-		"unix " + d.dir + "/stream", "unixgram " + d.dir + "/datagram", "unixgram " + d.dir + "/local",
-	} {
+	for _, port := range []string{plainPort, tlsPort, mutualPort} {
+		d.await("port "+port+" to listen", func() bool { return listensTCP(d.t, d.host, port) })
+	}
+	for _, address := range []string{"unix " + d.dir + "/stream", "unixgram " + d.dir + "/datagram", "unixgram " + d.dir + "/local"} {
 		network, address, _ := strings.Cut(address, " ")
 		d.await(address+" to listen", func() bool {
 			conn, err := net.Dial(network, address)
@@ -284,6 +285,23 @@ func shortDir(t *testing.T) string {
 // loopback returns an address of this machine that the kernel gives to no socket by itself.
 func loopback() string {
 	return net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254))).String()
+}
+
+// listensTCP tells whether an IPv4 address takes connections. It makes none: of one that ends at once a daemon that just starts
+// may lose the next.
+func listensTCP(t *testing.T, host, port string) bool {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := net.ParseIP(host).To4()
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const listening = " 00000000:0000 0A "
+	return strings.Contains(string(table), fmt.Sprintf(" %02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], number)+listening)
 }
 
 // listensUDP tells whether a socket of this machine is bound to an address: an empty datagram, which no daemon takes for a
